@@ -19,7 +19,7 @@ def idtoken(signing_key: str, identity: str, trust_domain: str, scopes: Sequence
         trust_domain: TRUST_DOMAIN of the pool.
         scopes: authorizations that the token is limited to, "READ".
     """
-    import jwt  # late, as below: every command loads this module, and this takes as long as reading a site
+    import jwt  # noqa: PLC0415  # few commands make keys
 
     claims = {
         "iat": 0,
@@ -33,8 +33,8 @@ def idtoken(signing_key: str, identity: str, trust_domain: str, scopes: Sequence
 
 def derived_key(signing_key: str) -> bytes:
     """What HTCondor signs with, of the key named POOL."""
-    from cryptography.hazmat.primitives.hashes import SHA256
-    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+    from cryptography.hazmat.primitives.hashes import SHA256  # noqa: PLC0415  # few commands make keys
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF  # noqa: PLC0415  # few commands make keys
 
     password = bytes(byte ^ mask for byte, mask in zip(signing_key.encode("ascii"), cycle(SCRAMBLE), strict=False))
     # the key POOL counts twice, as it did in pools with passwords

@@ -26,7 +26,7 @@ UNITS = {CPU: "m", MEMORY: "Mi"}
 
 def controller_values(context: ServiceContext[Any]) -> Values:
     """Of Kueue's chart: jobs in tenants' namespaces are queued whether they name a queue or not."""
-    from strata.toolchain import load_versions  # late: it takes long, and every command loads this module
+    from strata.toolchain import load_versions  # noqa: PLC0415  # every command loads this module
 
     tenants = [tenant.name for tenant in context.site.platform.tenants]
     names = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": tenants}

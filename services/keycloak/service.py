@@ -35,9 +35,8 @@ ADMIN_SECRET = Secret("keycloak_admin_client_secret", key="admin-client-secret",
 
 def new_signing_key() -> str:
     """PEM of a private key."""
-    # imported late: it takes longer than validating a site
-    from cryptography.hazmat.primitives import serialization
-    from cryptography.hazmat.primitives.asymmetric import rsa
+    from cryptography.hazmat.primitives import serialization  # noqa: PLC0415  # few commands make keys
+    from cryptography.hazmat.primitives.asymmetric import rsa  # noqa: PLC0415  # few commands make keys
 
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     encoding, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psycopg
 import pytest
 import requests
 from cryptography.hazmat.primitives import serialization
@@ -294,8 +295,6 @@ def test_postgresql_is_restarted_for_a_setting_that_needs_it(
 
 
 def test_a_rotated_password_is_the_only_one(changed: Changed, context: SiteContext, http: requests.Session) -> None:
-    import psycopg
-
     new = context.secrets.get(SECRET)
     assert new != changed.password
 

@@ -15,8 +15,11 @@ from rich.table import Table
 
 from strata.cli.main import run
 from strata.errors import UserError
+from strata.site_file.find import find_site
 from strata_bench.breakdown import tree
 from strata_bench.catalogue import BENCHMARKS
+from strata_bench.document import write
+from strata_bench.machine import describe
 from strata_bench.model import Bench, Measure, Results, Span
 from strata_bench.site import LAYERS, bench_site
 from strata_bench.terminal import Lines, ending_in_order
@@ -51,10 +54,6 @@ def bench(
     Without a NAME and without --add, runs all benchmarks that need no site. The others
     create a temporary lab with free networks and destroy it; each takes many minutes.
     """
-    from strata.site_file.find import find_site
-    from strata_bench.document import write
-    from strata_bench.machine import describe
-
     if list_them:
         table = Table("name", "what", "needs", box=None)
         for one in BENCHMARKS.values():

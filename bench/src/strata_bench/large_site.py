@@ -8,6 +8,7 @@ from pathlib import Path
 
 from strata.site.outputs import CloudOutputs, InstanceOutput
 from strata.site.paths import SitePaths
+from strata.site_file.loader import load_site
 
 PER_HYPERVISOR = 20
 EVERY_GPU = 4
@@ -86,8 +87,6 @@ def large_site(nodes: int, directory: Path) -> Path:
 
 def pretend_up(file: Path, nodes: int) -> None:
     """Writes the cloud layer's outputs as if the site ran; the state directory must be a temporary one."""
-    from strata.site_file.loader import load_site
-
     site = load_site(file)
     assert site.cloud is not None
     instances = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
+from strata.site.paths import REPOSITORY
 from strata_bench.command import measure
 from strata_bench.large_site import large_site, pretend_up
 from strata_bench.model import Bench, Measure
@@ -27,8 +28,6 @@ def offline(name: str, bench: Bench) -> Iterator[Measure]:
         name: key of COMMANDS.
         bench: where and how often.
     """
-    from strata.site.paths import REPOSITORY
-
     state = bench.directory / "state"
     environment = {"STRATA_STATE_DIR": str(state), "ANSIBLE_CONFIG": str(REPOSITORY / "ansible.cfg")}
     os.environ["STRATA_STATE_DIR"] = str(state)

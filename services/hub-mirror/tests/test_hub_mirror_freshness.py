@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 from .conftest import Mirror, StartMirror
 from .fake_hub import FakeHub, Repo
 
@@ -72,8 +74,6 @@ def test_refusals_are_remembered_for_their_time(hub: FakeHub, start_mirror: Star
 
 
 def test_equal_questions_at_once_are_asked_once(hub: FakeHub, start_mirror: StartMirror) -> None:
-    from concurrent.futures import ThreadPoolExecutor
-
     hub.repos["models/google/tiny"] = Repo({"config.json": b"1"})
     with start_mirror(hub, revalidate_seconds=3600) as mirror, ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: mirror.get("/api/models/google/tiny").status_code, range(8)))

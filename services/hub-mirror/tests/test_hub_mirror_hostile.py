@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from .conftest import MEBIBYTE, Mirror, StartMirror
-from .fake_hub import FakeHub, Repo
+from .fake_hub import SHAPES, FakeHub, Repo
 
 LARGE = b"x" * 200_000
 
@@ -126,8 +126,6 @@ def test_bodies_that_cannot_be(hub: FakeHub, mirror: Mirror, body: bytes, kind: 
 
 
 def test_an_answer_that_is_not_a_hub_s_is_none(hub: FakeHub, mirror: Mirror) -> None:
-    from .fake_hub import SHAPES
-
     SHAPES["refusals"]["entry_not_found"], kept = (
         {"status": 500, "headers": {}, "body": {}},
         SHAPES["refusals"]["entry_not_found"],

@@ -15,7 +15,7 @@ from strata.catalogue.site_needs import audiences
 from strata.models.site import Site
 from strata.site.context import SiteContext
 from strata.verify.pods import Kubectl, running_pods
-from strata.verify.tokens import NewUser, client_token, request_token
+from strata.verify.tokens import Login, LoginRefused, NewUser, client_token, request_token
 from strata_services.keycloak.service import CLIENT_SECRET, DATABASE, SERVICE
 
 LONGEST_TOKEN_SECONDS = 3600
@@ -92,8 +92,6 @@ def test_a_user_logs_in_and_sets_a_password(
 ) -> None:
     """A new user logs in once with the password of the invitation and must set another; the account page's token names
     the user and the user's tenant."""
-    from strata.verify.tokens import Login, LoginRefused
-
     login = Login("account-console", f"{issuer.url}/account/")
     own = secrets.token_hex(16)
     if not site.platform.tenants:

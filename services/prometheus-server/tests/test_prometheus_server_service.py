@@ -18,6 +18,7 @@ import yaml
 from strata.catalogue.needs import Metrics
 from strata.catalogue.needs.metrics import MONITORING_NAMESPACE, SCRAPERS
 from strata.catalogue.service import Service
+from strata.catalogue.site import needed
 from strata.models.accelerators import CATALOGUE
 from strata.report.load import FIGURES
 from strata.service_modules import SERVICES
@@ -107,8 +108,6 @@ def test_cards_that_are_expected_are_those_of_site_yaml(site: str, numbers: dict
 
 
 def test_every_service_that_declares_metrics_is_a_target(site_file: Path, values_of: Values) -> None:
-    from strata.catalogue.site import needed
-
     given = values_of(SERVICE, site_file)
     site = load_site(site_file)
     (job,) = (j for j in given["scrapeConfigs"] if j["job_name"] == "pods")

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from strata.access.environment import site_environment
+
 if TYPE_CHECKING:  # the substitute for Pulumi's Kubernetes plugin, which each run starts, loads no site model
     from strata.site.context import SiteContext
 
@@ -98,8 +100,6 @@ def run_tool(
     Raises:
         Unanswered: there is no cluster yet, no such command, or no answer in time.
     """
-    from strata.access.environment import site_environment
-
     if not context.paths.kubeconfig.exists():
         raise Unanswered("not up")
     environment = dict(os.environ) | site_environment(context)

@@ -6,6 +6,7 @@ from strata.access.https import trusted_authorities
 from strata.catalogue.published import api_url
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY
+from strata.toolchain import tools_variables
 
 
 def site_environment(context: SiteContext) -> dict[str, str]:
@@ -14,8 +15,6 @@ def site_environment(context: SiteContext) -> dict[str, str]:
     Raises:
         UserError: versions.yaml does not parse.
     """
-    from strata.toolchain import tools_variables
-
     paths = context.paths
     variables = tools_variables() | {
         "STRATA_SITE_FILE": str(context.site_file),

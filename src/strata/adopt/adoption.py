@@ -15,6 +15,7 @@ from strata.cloud.clouds_file import entries
 from strata.engine.disruption import REPLACED, Applied, Approval, Disruption, disruptions
 from strata.engine.existing_cloud import answering, check_existing_cloud, check_volume_sizes
 from strata.engine.keys import ensure_ssh_key
+from strata.engine.layers import PULUMI_TOOLS
 from strata.errors import UserError
 from strata.layers import Layer, Step, StepResult
 from strata.models.cloud import Cloud
@@ -23,6 +24,7 @@ from strata.site.context import SiteContext
 from strata.site.outputs import ExistingObjects
 from strata.stacks.events import urn_name, urn_type
 from strata.stacks.rehearsal import Rehearsal, rehearsal
+from strata.toolchain import ensure
 
 
 @dataclass(frozen=True)
@@ -126,9 +128,6 @@ def prepare(
         UserError: the cloud does not respond, it differs from what the site file lists as existing, or a chosen object
             is missing or belongs to another project.
     """
-    from strata.engine.layers import PULUMI_TOOLS
-    from strata.toolchain import ensure
-
     cloud = check_site(context)
     ensure(PULUMI_TOOLS, progress)
     ensure_ssh_key(context.paths)

@@ -223,7 +223,7 @@ def _external_endpoints(external: ExternalIssuer, ca_file: str | None) -> Endpoi
 @cache
 def _discover(url: str, ca_file: str | None) -> dict[str, str]:
     """Endpoints that a discovery document names."""
-    import requests
+    import requests  # noqa: PLC0415  # every command loads this module, and few ask an issuer
 
     words = {
         "authorize": "authorization_endpoint",

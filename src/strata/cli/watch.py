@@ -7,8 +7,10 @@ import os
 import select
 import signal
 import sys
+import termios
 import threading
 import time
+import tty
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -34,8 +36,6 @@ def _keys() -> Iterator[Callable[[float], str]]:
 
         yield pause
         return
-    import termios
-    import tty
 
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)

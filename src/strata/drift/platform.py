@@ -15,6 +15,8 @@ from strata.errors import UserError
 from strata.findings import ABSENT, MISSING, Drift
 from strata.layers import Layer
 from strata.observe.workloads import SCALED_BY
+from strata.platform.releases import releases
+from strata.platform.secrets import is_as_applied, live_secrets, platform_state, secret_manifests
 from strata.site.context import SiteContext
 
 FIELD_MANAGER = "helm"
@@ -29,8 +31,6 @@ def deployed_releases(context: SiteContext) -> list[StoredRelease]:
     Raises:
         Unanswered: the cluster does not respond.
     """
-    from strata.platform.releases import releases
-
     wanted = {(release.namespace, release.name) for release in releases(context.site)}
     found = [one for key, one in all_releases(context).items() if key in wanted and one.status in _DEPLOYED]
     return sorted(found, key=lambda one: (one.name, one.namespace))
@@ -56,8 +56,6 @@ def secrets_drift(context: SiteContext, deployed: Iterable[str]) -> list[Drift]:
     Raises:
         Unanswered: the cluster does not respond.
     """
-    from strata.platform.secrets import is_as_applied, live_secrets, platform_state, secret_manifests
-
     live = live_secrets(context)
     found = []
     for key, wanted in secret_manifests(platform_state(context), deployed).items():

@@ -14,6 +14,7 @@ from strata.access.helm import helm_releases
 from strata.access.kubectl import Unanswered
 from strata.drift.baseline import TRUSTED_SECONDS
 from strata.errors import UserError
+from strata.platform.releases import releases
 from strata.progress import Progress
 from strata.site.context import SiteContext
 from strata.site.outputs import write_private
@@ -130,8 +131,6 @@ def _read(file: Path) -> dict[str, Any] | None:
 
 def _deployed(context: SiteContext) -> dict[str, list[str]]:
     """The site's releases in the cluster, as namespace/name, with what identifies their revision."""
-    from strata.platform.releases import releases
-
     names = {f"{release.namespace}/{release.name}" for release in releases(context.site)}
     found = {
         f"{r['namespace']}/{r['name']}": [str(r[key]) for key in _RELEASE] for r in helm_releases(context, "--all")

@@ -274,7 +274,7 @@ def _zones(cloud: Cloud) -> bool:
 
 def _images(connection: Connection, cloud: Cloud, known: Iterable[str]) -> Iterator[FoundImage]:
     """Active ones, by name and by id, each once."""
-    from openstack.exceptions import NotFoundException
+    from openstack.exceptions import NotFoundException  # noqa: PLC0415  # loads openstack: 0.2 s
 
     glance: Any = connection.image
     found = []
@@ -298,7 +298,7 @@ def _least_disk(image: Any) -> int:
 
 
 def _quota(connection: Connection) -> dict[str, Allowance]:
-    from openstack.exceptions import ForbiddenException, NotFoundException
+    from openstack.exceptions import ForbiddenException, NotFoundException  # noqa: PLC0415  # loads openstack: 0.2 s
 
     limits = connection.compute.get_limits().absolute
     found = {

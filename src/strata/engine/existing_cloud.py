@@ -133,8 +133,8 @@ def answering(context: SiteContext, entry: str) -> Iterator[None]:
     Raises:
         SiteError: at cloud.credentials.
     """
-    from keystoneauth1.exceptions import ClientException, Unauthorized
-    from openstack.exceptions import SDKException
+    from keystoneauth1.exceptions import ClientException, Unauthorized  # noqa: PLC0415  # loads openstack: 0.2 s
+    from openstack.exceptions import SDKException  # noqa: PLC0415  # loads openstack: 0.2 s
 
     try:
         yield

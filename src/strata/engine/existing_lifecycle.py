@@ -9,14 +9,12 @@ from strata.lifecycle import CloudLifecycle
 from strata.progress import Progress
 from strata.toolchain import ensure
 
-# strata.engine.existing_cloud is imported late: it loads pulumi, and most commands compare nothing with the cloud
-
 
 class ExistingCloudLifecycle(CloudLifecycle):
     """The site uses objects of the cloud that others created, which are checked before any is changed."""
 
     def check_cloud(self, progress: Progress) -> None:
-        from strata.engine.existing_cloud import check_existing_cloud
+        from strata.engine.existing_cloud import check_existing_cloud  # noqa: PLC0415  # loads pulumi: 0.1 s
 
         check_existing_cloud(self.context, progress)
 
@@ -26,7 +24,7 @@ class ExistingCloudLifecycle(CloudLifecycle):
 
     def prepare_comparison(self, progress: Progress) -> None:
         """What the preview needs: the cloud's objects in order, the tools, and the site's key."""
-        from strata.engine.existing_cloud import check_volume_sizes
+        from strata.engine.existing_cloud import check_volume_sizes  # noqa: PLC0415  # loads pulumi: 0.1 s
 
         check_volume_sizes(self.context)
         self.check_cloud(progress)

@@ -7,18 +7,30 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from strata.access.ssh import wait_for_ssh
+from strata.drift.cloud import repair_objects
+from strata.drift.platform import repair_releases
+from strata.drift.program_state import ProgramState
 from strata.engine.diagnosis import diagnose
 from strata.engine.disruption import Approval, remember_cloud
+from strata.engine.drain import prepare_cloud
 from strata.engine.installers import cluster_installer, cluster_tools
+from strata.engine.keys import ensure_ssh_key
 from strata.engine.kubernetes_version import version_step
+from strata.engine.machines import accept_replaced, remove_leaving, stop_leaving_members
+from strata.engine.node_registries import check_registries
 from strata.engine.playbook_step import playbook_step
 from strata.engine.pod_readiness import wait_for_system_pods
+from strata.engine.service_readiness import wait_for_services
+from strata.engine.virtual_address import remember_members
 from strata.errors import UserError
+from strata.images.pod_images import build_pod_images, ensure_pod_images, ensure_site_bases
 from strata.inventory.clients import OPERATOR_SECRET
 from strata.inventory.kubernetes import endpoint
 from strata.inventory.ports import KUBERNETES_API
 from strata.layers import Layer, Step, StepResult
 from strata.lifecycle import CloudLifecycle
+from strata.platform.releases import fetch_charts, releases
+from strata.platform.secrets import apply_secrets, remove_secrets
 from strata.progress import Progress
 from strata.site.context import SiteContext
 from strata.site.hosts import api_address, hosts_with, outside_of
@@ -26,6 +38,9 @@ from strata.site.installers import installer_of
 from strata.site.outputs import CloudOutputs, ClusterOutputs
 from strata.site.paths import INSTALLED
 from strata.site.support import refusal
+from strata.stacks import pulumi
+from strata.toolchain import ToolUnavailable, charts, ensure, load_versions
+from strata.toolchain.packed import packed
 
 PULUMI_TOOLS = ("pulumi", "pulumi-language-python", "pulumi-resource-openstack")
 KUBERNETES_PLUGIN = "pulumi-resource-kubernetes"
@@ -38,9 +53,6 @@ def tools_step(names: Iterable[str]) -> Callable[[Progress], StepResult]:
     wanted = tuple(names)
 
     def run(progress: Progress) -> StepResult:
-        from strata.toolchain import ensure
-        from strata.toolchain.packed import packed
-
         begin = time.time()
         tools = ensure(wanted, progress)
         for name in sorted(tools.keys() & set(SENT_TOOLS)):
@@ -57,9 +69,6 @@ def charts_step(context: SiteContext) -> Callable[[Progress], StepResult]:
     """A step that fetches the charts of other projects that the site's releases use."""
 
     def run(progress: Progress) -> StepResult:
-        from strata.platform.releases import fetch_charts, releases
-        from strata.toolchain import charts
-
         fetched = fetch_charts(context.site, progress)
         names = {release.chart for release in releases(context.site) if not release.substitute}
         used = [chart for chart in charts.report() if chart.name in names]
@@ -72,8 +81,6 @@ def kubernetes_plugin_step(context: SiteContext) -> Callable[[Progress], StepRes
     """A step that has Pulumi's Kubernetes plugin, or its substitute where the site allows that."""
 
     def run(progress: Progress) -> StepResult:
-        from strata.toolchain import ToolUnavailable
-
         try:
             return tools_step((KUBERNETES_PLUGIN,))(progress)
         except ToolUnavailable as error:
@@ -91,8 +98,6 @@ def keys_step(context: SiteContext) -> Callable[[Progress], StepResult]:
     """A step that has the site's SSH key and certificate authority."""
 
     def run(progress: Progress) -> StepResult:
-        from strata.engine.keys import ensure_ssh_key
-
         progress.update("SSH key and certificate authority")
         changed = ensure_ssh_key(context.paths)
         context.secrets.ensure_ca()
@@ -107,11 +112,7 @@ def cloud_program_step(
     """Returns a step that runs pulumi/cloud, if it has anything to do, and stores its outputs."""
 
     def run(progress: Progress) -> StepResult:
-        from strata.drift.cloud import repair_objects
-        from strata.drift.program_state import ProgramState
-        from strata.engine.drain import prepare_cloud
-        from strata.engine.existing_cloud import check_volume_sizes
-        from strata.stacks import pulumi
+        from strata.engine.existing_cloud import check_volume_sizes  # noqa: PLC0415  # loads pulumi: 0.1 s
 
         check_volume_sizes(context)
         lifecycle.check_cloud(progress)
@@ -151,9 +152,6 @@ def hosts_step(context: SiteContext, thorough: bool, approval: Approval) -> Call
     playbook = playbook_step(context, "hosts", thorough)
 
     def run(progress: Progress) -> StepResult:
-        from strata.engine.machines import accept_replaced, remove_leaving, stop_leaving_members
-        from strata.engine.virtual_address import remember_members
-
         changed = accept_replaced(context, approval.instances, progress) + remove_leaving(context, approval, progress)
         wait_for_ssh(context, progress)
         stopped, silent = stop_leaving_members(context, progress)
@@ -168,8 +166,6 @@ def pod_bases_step(context: SiteContext) -> Callable[[Progress], StepResult]:
     """Returns a step that builds the bases of the site's pod images."""
 
     def run(progress: Progress) -> StepResult:
-        from strata.images.pod_images import ensure_site_bases
-
         begin = time.monotonic()
         bases = ensure_site_bases(context.site, progress)
         names = ", ".join(base.reference for base in bases.values())
@@ -182,8 +178,6 @@ def pod_image_builds_step(context: SiteContext) -> Callable[[Progress], StepResu
     """A step that has every pod image of the site built on this machine, while the cloud and the hosts come up."""
 
     def run(progress: Progress) -> StepResult:
-        from strata.images.pod_images import build_pod_images
-
         return StepResult(0, f"{build_pod_images(context.site, progress)} images in the cache")
 
     return run
@@ -193,8 +187,6 @@ def pod_images_step(context: SiteContext) -> Callable[[Progress], StepResult]:
     """A step that has every pod image in the site's registry."""
 
     def run(progress: Progress) -> StepResult:
-        from strata.images.pod_images import ensure_pod_images
-
         before = context.image_outputs
         address = registry_address(context)
         try:
@@ -232,8 +224,6 @@ def registries_step(context: SiteContext) -> Callable[[Progress], StepResult]:
     """A step that has nodes ask the registries that they will pull from."""
 
     def run(progress: Progress) -> StepResult:
-        from strata.engine.node_registries import check_registries
-
         return StepResult(0, check_registries(context, progress))
 
     return run
@@ -244,8 +234,6 @@ def cluster_step(context: SiteContext, thorough: bool) -> Callable[[Progress], S
     installer = cluster_installer(context)
 
     def run(progress: Progress) -> StepResult:
-        from strata.toolchain import load_versions
-
         result = installer.install(context, progress, thorough=thorough)
         wait_for_system_pods(context, progress)
         api = api_address(context.site, context.cloud_outputs, outside=True)
@@ -264,8 +252,6 @@ def service_secrets_step(context: SiteContext) -> Callable[[Progress], StepResul
     """Returns a step that applies the Secrets of the platform's releases; Traefik reads a new one without a restart."""
 
     def run(progress: Progress) -> StepResult:
-        from strata.platform.secrets import apply_secrets
-
         progress.update("comparing the cluster's Secrets with the site's")
         changed = apply_secrets(context)
         return StepResult(len(changed), ", ".join(changed) or "Secrets of the releases")
@@ -277,12 +263,6 @@ def platform_program_step(context: SiteContext, *, thorough: bool = False) -> Ca
     """Returns a step that runs pulumi/platform, if it has anything to do, and repairs drift of the releases."""
 
     def run(progress: Progress) -> StepResult:
-        from strata.drift.platform import repair_releases
-        from strata.drift.program_state import ProgramState
-        from strata.engine.service_readiness import wait_for_services
-        from strata.platform.secrets import remove_secrets
-        from strata.stacks import pulumi
-
         state = ProgramState(context, "platform", progress)
         reason = "asked for" if thorough else state.reason_to_run()
         changed = 0

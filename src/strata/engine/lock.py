@@ -78,7 +78,7 @@ def _shared(paths: SitePaths, state: SharedState | None, command: str) -> Abstra
     if state is None:
         require_local(paths)
         return nullcontext()
-    from strata.shared_state.session import session
+    from strata.shared_state.session import session  # noqa: PLC0415  # loads botocore
 
     return session(paths, state, command, _Lines())
 
@@ -104,7 +104,7 @@ def refresh(paths: SitePaths, state: SharedState | None) -> None:
     if state is None:
         require_local(paths)
         return
-    from strata.shared_state.working_copy import WorkingCopy
+    from strata.shared_state.working_copy import WorkingCopy  # noqa: PLC0415  # loads botocore
 
     lock = FileLock(paths.create().root / "lock", mode=0o600, blocking=False)
     try:

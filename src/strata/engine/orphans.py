@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from strata.access.helm import helm_releases
+from strata.access.kubectl import kubectl_json
 from strata.access.openstack import connect, project_id, server_groups, visible_servers, volumes
 from strata.findings import OrphanedResource
 from strata.layers import Layer
 from strata.lifecycle import CloudLifecycle
 from strata.roles import KUBERNETES_ROLES
 from strata.site.context import SiteContext
+from strata.site.hosts import hosts
 from strata.site.outputs import PARTIAL
 from strata.site.paths import SitePaths
 from strata.stacks.state import project_name, read_deployment, state_file
@@ -115,10 +118,6 @@ def _project(context: SiteContext, connection: Connection, known: set[str]) -> I
 
 
 def _cluster(context: SiteContext, deployment: dict[str, Any]) -> Iterator[OrphanedResource]:
-    from strata.access.helm import helm_releases
-    from strata.access.kubectl import kubectl_json
-    from strata.site.hosts import hosts
-
     nodes = {h.name for h in hosts(context.site, context.cloud_outputs) if set(KUBERNETES_ROLES) & set(h.roles)}
     for node in (kubectl_json(context, "get", "nodes") or {}).get("items", []):
         name = node["metadata"]["name"]

@@ -12,15 +12,18 @@ from strata.access.ssh import Unreachable, all_addresses, run_ssh
 from strata.catalogue.needs import Secret
 from strata.catalogue.service import FINGERPRINT_KEY
 from strata.catalogue.site import needed
+from strata.engine.installers import cluster_installer
 from strata.engine.keys import new_ssh_key
 from strata.engine.record import last_complete_run
 from strata.errors import UserError
 from strata.layers import Layer
 from strata.progress import Progress
 from strata.site.context import SiteContext
+from strata.site.hosts import hosts_with
 from strata.site.outputs import write_private
 from strata.site.secrets.pki import validity
 from strata.site.secrets.store import AuthorityPhase, new_secret
+from strata.stacks.pulumi import Program, change_passphrase
 
 SSH_KEY = "ssh_key"
 PASSPHRASE = "passphrase"  # noqa: S105 the name of a secret, not one
@@ -97,8 +100,6 @@ def list_certificates(context: SiteContext) -> list[CertificateEntry]:
 
 def _kubernetes(context: SiteContext) -> list[CertificateEntry]:
     """The earliest end of the certificates that kubeadm made; nothing where no control plane answers."""
-    from strata.site.hosts import hosts_with
-
     entries = []
     for host in hosts_with("kube_control_plane", context.site, context.cloud_outputs):
         try:
@@ -213,8 +214,6 @@ def rotate_passphrase(context: SiteContext, progress: Progress) -> None:
     Raises:
         UserError: pulumi refused; the same command again goes on.
     """
-    from strata.stacks.pulumi import Program, change_passphrase
-
     paths = context.paths
     following = paths.next_passphrase_file
     if not following.exists():
@@ -260,8 +259,6 @@ def renew(context: SiteContext, names: Iterable[str], progress: Progress) -> lis
         else:
             context.secrets.forget_certificate(name)
     if KUBERNETES in wanted:
-        from strata.engine.installers import cluster_installer
-
         cluster_installer(context).renew_certificates(context, progress)
     return later
 

@@ -154,8 +154,8 @@ def stop_instances(context: SiteContext, names: Iterable[str], progress: Progres
 
 
 def _stop(compute: Any, server: Any, name: str, site: str) -> None:
-    from keystoneauth1.exceptions import ClientException
-    from openstack.exceptions import SDKException
+    from keystoneauth1.exceptions import ClientException  # noqa: PLC0415  # loads openstack: 0.2 s
+    from openstack.exceptions import SDKException  # noqa: PLC0415  # loads openstack: 0.2 s
 
     try:
         compute.stop_server(server)

@@ -28,6 +28,7 @@ from strata.progress import Progress
 from strata.site.installers import builds_kubernetes_images
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import REPOSITORY, SitePaths, cache_directory
+from strata.toolchain import ensure, load_versions
 
 KUBERNETES_REPOSITORY = "kubernetes"
 """Folder of kubeadm's images below the registry."""
@@ -241,8 +242,6 @@ def ensure_site_bases(site: Site, progress: Progress) -> dict[str, PodBase]:
 
 def _wanted(site: Site, progress: Progress) -> list[ImageSource]:
     """The images of a site's cluster."""
-    from strata.toolchain import ensure, load_versions
-
     folders = image_folders(site)
     modules = [name for name, folder in folders.items() if (folder / "go.mod").exists()]
     kubernetes = (*STATIC_PODS, "kube-proxy", "coredns") if builds_kubernetes_images(site) else ()

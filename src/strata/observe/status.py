@@ -20,6 +20,7 @@ from strata.observe.facts import WorkloadFacts
 from strata.observe.hosts import host_roles
 from strata.observe.services import questions
 from strata.observe.workloads import SCALED_TO_0, SYSTEM_NAMESPACE
+from strata.platform.releases import releases
 from strata.roles import KUBERNETES_ROLES, units_of
 from strata.site.context import SiteContext
 from strata.site.hosts import running_roles
@@ -199,7 +200,6 @@ def _unhealthy_cards(seen: Observation) -> list[ObjectStatus]:
 def _platform(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
     if context.site.cluster is None:
         return []
-    from strata.platform.releases import releases
 
     missing = seen.platform.reason or "missing"
     found: list[ObjectStatus] = []

@@ -31,6 +31,7 @@ from strata.plan.model import (
     ServerGroupPlan,
     VolumePlan,
 )
+from strata.platform.releases import releases
 from strata.provider import provider_of
 from strata.roles import KUBERNETES_ROLES
 
@@ -51,10 +52,9 @@ def plan(site: Site) -> Plan:
 
 
 def _cloud(site: Site, cloud: Cloud) -> CloudPlan:
-    # imported late: Pulumi takes half a second, which a site without a cloud need not pay
-    from strata.cloud import arguments
-    from strata.cloud.flavor import GPU_KEY
-    from strata.cloud.ports import instance_groups, security_group_arguments
+    from strata.cloud import arguments  # noqa: PLC0415  # loads pulumi: 0.1 s
+    from strata.cloud.flavor import GPU_KEY  # noqa: PLC0415  # loads pulumi: 0.1 s
+    from strata.cloud.ports import instance_groups, security_group_arguments  # noqa: PLC0415  # loads pulumi: 0.1 s
 
     provider = provider_of(site)
     quota = arguments.project_quota(cloud)
@@ -160,7 +160,7 @@ def _volumes(cloud: Cloud) -> Iterator[VolumePlan]:
 
 
 def _router(site: Site, cloud: Cloud) -> RouterPlan | None:
-    from strata.cloud import arguments
+    from strata.cloud import arguments  # noqa: PLC0415  # loads pulumi: 0.1 s
 
     external = arguments.external_network_arguments(cloud, provider_of(site))
     if external is None:
@@ -229,8 +229,6 @@ def _node(
 
 
 def _platform(site: Site) -> PlatformPlan:
-    from strata.platform.releases import releases
-
     return PlatformPlan(
         releases=tuple(
             ReleasePlan(name=r.name, chart=r.chart_source, namespace=r.namespace, address=r.address)

@@ -105,7 +105,7 @@ def _errors(directory: Path | None, values: Values) -> Iterable[tuple[str, str, 
     file = directory / "values.schema.json" if directory else None
     if not values or file is None or not file.exists():
         return
-    import jsonschema  # imported late: few sites need it
+    import jsonschema  # noqa: PLC0415  # few sites have such values
 
     validator = jsonschema.Draft7Validator(_without_required(json.loads(file.read_text())))
     found = validator.iter_errors(_without_null(values))

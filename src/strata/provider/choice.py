@@ -24,11 +24,11 @@ def provider_of(site: Site) -> Provider:
                 fix="run scripts/lab in a clone of the repository, or set another cloud.deployment",
                 see="the-installed-strata-has-no-lab-and-no-templates",
             )
-        from strata_lab.provider import LabProvider  # late: a real site never loads it
+        from strata_lab.provider import LabProvider  # noqa: PLC0415  # the one late choice
 
         return LabProvider(site)
     if site.cloud.deployment == "kolla":
-        from strata.kolla.provider import KollaProvider  # late: it is above the layers that use the facts
+        from strata.kolla.provider import KollaProvider  # noqa: PLC0415  # the one late choice
 
         return KollaProvider(site)
     return ExistingCloudProvider(site)

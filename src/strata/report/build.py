@@ -11,6 +11,7 @@ from strata.drift import DriftReport
 from strata.layers import Layer
 from strata.observe import Observation, nothing_seen, observe
 from strata.observe.facts import NOT_UP
+from strata.observe.hosts import host_roles
 from strata.observe.status import ObjectStatus, advice, memory_notes, site_status
 from strata.report.locations import places
 from strata.report.model import (
@@ -28,6 +29,7 @@ from strata.report.model import (
 from strata.site.context import SiteContext
 from strata.site.outputs import ClusterOutputs
 from strata.site.paths import REPOSITORY
+from strata.toolchain import report
 from strata.verify.record import last_verified
 
 SHOWN_RUNS = 10
@@ -136,14 +138,10 @@ def _addresses(context: SiteContext) -> tuple[AddressReport, ...]:
 
 
 def _roles(context: SiteContext) -> list[tuple[str, ...]]:
-    from strata.observe.hosts import host_roles
-
     return list(host_roles(context).values())
 
 
 def _tools() -> tuple[ToolReport, ...]:
-    from strata.toolchain import report
-
     return tuple(ToolReport(name=t.name, version=t.version, source=t.source, sha256=t.sha256) for t in report())
 
 

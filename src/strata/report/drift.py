@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.console import Console
 
 from strata.drift import DriftReport
+from strata.drift.find import find_drift
 from strata.layers import Layer
 from strata.lifecycle import CloudLifecycle
 from strata.observe.facts import NOT_UP, Observation
@@ -24,7 +25,6 @@ def look_for_drift(
     """
     if context.cloud_outputs is None and not (context.paths.root / "runs.jsonl").exists():
         return None
-    from strata.drift.find import find_drift
 
     silent = silent_layers(seen) if seen else {}
     found = find_drift(context, lifecycle, [layer for layer in Layer if layer not in silent])

@@ -9,6 +9,11 @@ from email.utils import parsedate_to_datetime
 from functools import cache
 from typing import Any
 
+from botocore.config import Config
+from botocore.exceptions import BotoCoreError, ClientError, FlexibleChecksumError, NoCredentialsError, ProfileNotFound
+from botocore.loaders import create_loader
+from botocore.session import Session
+
 from strata.errors import UserError
 from strata.models.state import S3Location
 
@@ -24,8 +29,6 @@ class Conflict(Exception):
 @cache
 def _loader() -> Any:
     """Returns what reads botocore's description of S3: 1 MB of JSON, parsed once."""
-    from botocore.loaders import create_loader
-
     return create_loader()
 
 
@@ -70,10 +73,6 @@ class Bucket:
         self._client = self._connect()
 
     def _connect(self) -> Any:
-        # imported late: botocore costs 0.3 s that a site with local state need not pay
-        from botocore.config import Config
-        from botocore.exceptions import ProfileNotFound
-        from botocore.session import Session
 
         config = Config(
             s3={"addressing_style": "path" if self._location.endpoint else "auto"},
@@ -104,8 +103,6 @@ class Bucket:
         Raises:
             UserError: the server does not respond or refuses, or the object does not match its checksum.
         """
-        from botocore.exceptions import FlexibleChecksumError
-
         with self._errors():
             try:
                 found = self._client.get_object(Bucket=self._location.bucket, Key=self._prefix + name)
@@ -165,8 +162,6 @@ class Bucket:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError
-
         try:
             yield
         except ClientError as error:

@@ -144,7 +144,7 @@ def component_lock(component: str, waiting: Callable[[str], None]) -> Iterator[P
         component: its name in versions.yaml.
         waiting: receives a message about the process that holds it, if another does.
     """
-    from filelock import FileLock, Timeout  # 60 ms, and most commands build nothing
+    from filelock import FileLock, Timeout  # noqa: PLC0415  # most commands build nothing
 
     work = cache_directory() / "work"
     work.mkdir(parents=True, exist_ok=True)

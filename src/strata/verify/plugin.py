@@ -23,6 +23,7 @@ from strata.access.openstack import connect
 from strata.access.route import ROOT, route
 from strata.access.ssh import host_addresses
 from strata.access.users import Account, add_user, remove_user
+from strata.catalogue.site import installed, issuer
 from strata.models.site import Site
 from strata.role_modules import checks_folder
 from strata.roles import roles
@@ -227,7 +228,6 @@ def http(context: SiteContext) -> Iterator[requests.Session]:
 def issuer_token(context: SiteContext, http: requests.Session) -> Callable[[str], str]:
     """`issuer_token("notes")` → a token of the site's issuer for that audience, or the operator's from
     an external issuer."""
-    from strata.catalogue.site import issuer
 
     def get(audience: str) -> str:
         site = context.site
@@ -247,8 +247,6 @@ def issuer_token(context: SiteContext, http: requests.Session) -> Callable[[str]
 @pytest.fixture(scope="module")
 def own_issuer(site: Site, http: requests.Session) -> Issuer:
     """The site's own issuer of tokens, once it answers."""
-    from strata.catalogue.site import issuer
-
     found = issuer(site)
     if found is None:
         pytest.skip(f"site {site.name} has no issuer of its own")
@@ -297,8 +295,6 @@ CHECKS = Path(__file__).parent / "checks"
 
 def check_paths(site: Site) -> list[Path]:
     """The checks of the platform, of all roles, and of the site's services."""
-    from strata.catalogue.site import installed
-
     of_roles = (checks_folder(role) for role in roles())
     own = (*of_roles, *(service.folder / "checks" for service in installed(site)))
     return [CHECKS, *(path for path in own if path.is_dir())]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import json
 import tarfile
 import unittest
@@ -136,7 +137,5 @@ class ConfigDrive(unittest.TestCase):
         assert "openstack/latest/network_data.json" in files
 
     def test_an_instance_that_was_built_without_one_gets_none(self) -> None:
-        import datetime
-
         launched = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
         assert self.files(config_drive="", launched_at=launched, image_ref="") == {}

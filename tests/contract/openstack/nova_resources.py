@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import inspect
 import json
 import unittest
 import unittest.mock
@@ -45,8 +47,6 @@ class Resources(FakePodman):
             Device.parse("0000:10:00.0,10de,1db4")
 
     def test_interface_is_novas(self) -> None:
-        import inspect
-
         from nova.virt import driver
 
         for name, method in inspect.getmembers(lab.PodmanDriver, inspect.isfunction):
@@ -83,7 +83,5 @@ class Mechanism(unittest.TestCase):
         assert "create_network:router:external" in policy._ENFORCER.rules
 
     def test_neutron_finds_it(self) -> None:
-        import importlib.metadata
-
         entries = importlib.metadata.entry_points(group="neutron.ml2.mechanism_drivers")
         assert entries["lab"].value == "strata_openstack_lab.mechanism:LabMechanismDriver"

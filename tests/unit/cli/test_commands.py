@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from strata.cli.arguments import complete_site
 from strata.engine.lock import site_lock
 from strata.errors import UserError
 from strata.site.paths import REPOSITORY, SitePaths
@@ -113,7 +114,5 @@ def test_a_restore_waits_for_no_other_run(state_directory: Path, tmp_path: Path)
 
 
 def test_completion_knows_the_sites() -> None:
-    from strata.cli.arguments import complete_site
-
     assert complete_site("na") == ["nautilus"]
     assert set(complete_site("")) == {f.parent.name for f in (REPOSITORY / "inventories").glob("*/site.yaml")}

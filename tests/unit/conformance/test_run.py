@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -156,8 +157,6 @@ def test_an_interrupted_spec_failed_and_those_after_it_have_no_result(tmp_path: 
 
 
 def test_the_focus_matches_these_specs_only() -> None:
-    import re
-
     pattern = re.compile(focus(SPECS[:1]))
     assert pattern.search(f"Kubernetes e2e suite {SPECS[0]}")
     assert not pattern.search(f"Kubernetes e2e suite {SPECS[0]} and more")

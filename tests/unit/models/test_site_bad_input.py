@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from strata.errors import UserError
 from strata.site.paths import REPOSITORY
 from strata.site_file.document import MAXIMUM_BYTES
 from strata.site_file.find import find_site
@@ -136,8 +138,6 @@ SECTIONS = ("name", "domain", "cloud", "hosts", "cluster", "platform", "secrets"
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=yaml_values, section=st.sampled_from(SECTIONS))
 def test_any_value_in_any_section(tmp_path: Path, problems_of: Reader, value: object, section: str) -> None:
-    import yaml
-
     content = yaml.safe_load(LAB)
     content[section] = value
     file = tmp_path / "site.yaml"
@@ -147,8 +147,6 @@ def test_any_value_in_any_section(tmp_path: Path, problems_of: Reader, value: ob
 
 @pytest.mark.parametrize(("name", "meant"), [("labb", "lab"), ("nautilius", "nautilus"), ("TACC", "tacc")])
 def test_unknown_site_names_the_nearest(name: str, meant: str) -> None:
-    from strata.errors import UserError
-
     with pytest.raises(UserError) as caught:
         find_site(name)
     assert caught.value.fix == f"did you mean {meant}?"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
 import pty
 import select
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -96,9 +98,6 @@ def test_a_terminal_is_redrawn_until_a_key(key: bytes, no_color: bool, tmp_path:
 
 
 def _controlling(terminal: int) -> None:
-    import fcntl
-    import termios
-
     fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
 
 

@@ -23,6 +23,7 @@ from strata.engine.record import record_run
 from strata.engine.steps import RunReport, StepReport
 from strata.errors import UserError
 from strata.layers import Layer
+from strata.models.secret import Secret as DeclaredSecret
 from strata.progress import Silent
 from strata.site.context import SiteContext
 from strata.site.paths import SitePaths
@@ -95,9 +96,7 @@ def test_an_unknown_name_is_reported_before_anything_is_rotated(context: SiteCon
 
 
 def test_what_the_operator_provides_is_the_operators(context: SiteContext) -> None:
-    from strata.models.secret import Secret
-
-    provided = Secret(name="ml_hub_database_password", source="environment")
+    provided = DeclaredSecret(name="ml_hub_database_password", source="environment")
     site = context.site.model_copy(update={"secrets": (provided,)})
     with pytest.raises(UserError, match="Strata does not make it"):
         rotation.rotate(SiteContext(site, context.site_file, context.paths), [provided.name], Silent())

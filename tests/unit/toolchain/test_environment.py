@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -183,9 +185,6 @@ def test_a_name_in_test_is_a_test_binary(
 
 
 def test_cancel_ends_what_runs_and_refuses_more(tmp_path: Path) -> None:
-    import threading
-    import time
-
     processes = Processes()
     ended: list[type[BaseException]] = []
 

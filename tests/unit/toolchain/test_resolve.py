@@ -18,7 +18,7 @@ import pytest
 from strata.errors import UserError
 from strata.progress import Silent
 from strata.retry import wait_until
-from strata.toolchain import cache, go, release, resolve
+from strata.toolchain import cache, go, mirror, release, resolve
 from strata.toolchain.cache import Source
 from strata.toolchain.process import Processes
 from strata.toolchain.resolve import ToolUnavailable, ensure
@@ -199,8 +199,6 @@ def test_a_mirror_that_is_not_there_is_an_error(pinned: Versions, builds: list[l
 def test_a_written_mirror_serves_another_machine(
     pinned: Versions, builds: list[list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from strata.toolchain import mirror
-
     mirror.write(tmp_path / "mirror", ensure(["suite"], Silent()).values(), pinned)
     monkeypatch.setenv("STRATA_CACHE_DIR", str(tmp_path / "another"))
     tools = ensure(["suite"], Silent(), mirror=tmp_path / "mirror")

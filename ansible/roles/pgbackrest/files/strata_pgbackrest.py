@@ -296,7 +296,7 @@ def _set_users(configuration: str) -> str:
     Args:
         configuration: of Patroni.
     """
-    import yaml  # Patroni needs it, so it is installed with it
+    import yaml  # noqa: PLC0415  # Patroni's, on hosts that have it
 
     users = yaml.safe_load(configuration)["postgresql"]["authentication"]
     # the server's log would show a statement that fails

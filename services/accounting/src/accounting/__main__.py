@@ -99,7 +99,7 @@ def _jobs(settings: JobSettings) -> None:
 
 
 def _serve(settings: ServeSettings) -> None:
-    from accounting.rest import create_app  # late: the other commands need no routes
+    from accounting.rest import create_app  # noqa: PLC0415  # the other commands need no routes
 
     logs.configure(settings.log_level)
     server.serve(create_app(settings), settings)

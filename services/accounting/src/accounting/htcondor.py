@@ -39,7 +39,7 @@ class Client:
             "_CONDOR_UID_DOMAIN": domain,
             "_CONDOR_ENABLE_IPV6": "False",
         }
-        import htcondor2  # type: ignore[import-untyped]  # after its configuration
+        import htcondor2  # type: ignore[import-untyped]  # noqa: PLC0415  # reads its configuration on import
 
         self._htcondor = htcondor2
 

@@ -68,7 +68,7 @@ def editor(domain: str) -> Callable[[str, Sequence[str], str], None]:
     """By HTCondor's client for Python, with the pool's key."""
 
     def edit(tenant: str, jobs: Sequence[str], text: str) -> None:
-        import htcondor2  # type: ignore[import-not-found]  # in the image only
+        import htcondor2  # type: ignore[import-not-found]  # noqa: PLC0415  # in the image only
 
         found = htcondor2.Collector().locate(htcondor2.DaemonType.Schedd, f"{tenant}@{domain}")
         # a job that has ended meanwhile is not an error for the others

@@ -67,7 +67,7 @@ class Condor:
     """The pool, by HTCondor's client for Python."""
 
     def __init__(self, schedds: Collection[str], default_image: str) -> None:
-        import htcondor2  # type: ignore[import-not-found]  # in the image only
+        import htcondor2  # type: ignore[import-not-found]  # noqa: PLC0415  # in the image only
 
         self._client, self._schedds, self._image = htcondor2, schedds, default_image
         self._last: dict[str, Snapshot] = {}

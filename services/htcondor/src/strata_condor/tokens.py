@@ -185,9 +185,8 @@ def server(
 
 def main() -> None:
     """Runs the issuer."""
-    # which need names of this module
-    from strata_condor import explanations
-    from strata_condor.leaving import remove_jobs, submitters
+    from strata_condor import explanations  # noqa: PLC0415  # they need names of this module
+    from strata_condor.leaving import remove_jobs, submitters  # noqa: PLC0415  # they need names of this module
 
     secret = Path(os.environ["STRATA_TOKEN_SECRET_FILE"]).read_text().strip()
     tenants = os.environ["STRATA_TENANTS"].split(",")

@@ -19,7 +19,7 @@ def serve(app: Starlette, settings: BindSettings, *ports: int) -> None:
         settings: address and port.
         ports: TCP ports beside that of the settings.
     """
-    import uvicorn  # late: a service's other commands import this and need no web server
+    import uvicorn  # noqa: PLC0415  # a service's other commands need no web server
 
     configuration = uvicorn.Config(
         app,

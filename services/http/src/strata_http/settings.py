@@ -202,7 +202,7 @@ class HttpSettings(IssuerSettings, BindSettings):
     @field_validator("rate_limit")
     @classmethod
     def _check_rate_limit(cls, value: str) -> str:
-        from limits import parse  # late: services that read tokens only have no limits
+        from limits import parse  # noqa: PLC0415  # services that read tokens only have no limits
 
         try:
             parse(value)

@@ -18,7 +18,7 @@ cli = commands.create_cli(__doc__)
 @cli.command()
 def serve() -> None:
     """Serve the API, at one port with and at one without tokens of the site."""
-    from hub_mirror.app import create_app  # late: `migrate` needs no routes
+    from hub_mirror.app import create_app  # noqa: PLC0415  # the other commands need no routes
 
     settings = commands.read_settings(Settings)
     server.serve(create_app(settings), settings, settings.inside_port)

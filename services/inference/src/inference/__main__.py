@@ -16,7 +16,7 @@ def _commands() -> None:
 @cli.command()
 def serve() -> None:
     """Serve the API, and start and stop model servers."""
-    from inference.app import create_app  # late: wrong settings are reported at once
+    from inference.app import create_app  # noqa: PLC0415  # wrong settings are reported at once
 
     settings = commands.read_settings(Settings)
     server.serve(create_app(settings), settings)

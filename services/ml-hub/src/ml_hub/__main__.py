@@ -25,7 +25,7 @@ cli = commands.create_cli(__doc__)
 @cli.command()
 def serve() -> None:
     """Serve the API."""
-    from ml_hub.app import create_app  # late: the other commands need no routes
+    from ml_hub.app import create_app  # noqa: PLC0415  # the other commands need no routes
 
     settings = read_settings(Settings)
     server.serve(create_app(settings), settings)

@@ -77,8 +77,7 @@ def read_hub(limit: int, endpoint: str | None = None, token: str | None = None) 
     Returns:
         Records by kind; iterating them raises CatalogueError if the hub does not respond, or responds with an error.
     """
-    # imported late: `serve` never needs it
-    from huggingface_hub import HfApi
+    from huggingface_hub import HfApi  # noqa: PLC0415  # `serve` never needs it
 
     # its own handler would print each line twice
     logging.getLogger("huggingface_hub").handlers.clear()
@@ -106,8 +105,8 @@ def read_hub(limit: int, endpoint: str | None = None, token: str | None = None) 
 
 
 def _listed(endpoint: str, infos: Iterable[Any], record: type[ModelRecord] | type[DatasetRecord]) -> Iterator[Record]:
-    import httpx2
-    from huggingface_hub.errors import HfHubHTTPError
+    import httpx2  # noqa: PLC0415  # `serve` never needs it
+    from huggingface_hub.errors import HfHubHTTPError  # noqa: PLC0415  # `serve` never needs it
 
     seen: set[str] = set()
     skipped = 0

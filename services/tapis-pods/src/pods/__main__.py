@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from pods.migrations import MIGRATIONS
 from pods.settings import ApiSettings, DatabaseSettings, FilesSettings, ReconcileSettings
 from strata_http import commands, server
@@ -14,7 +16,7 @@ cli = commands.create_cli(__doc__)
 @cli.command()
 def serve() -> None:
     """Serve the API."""
-    from pods.app import create_app  # late: the other commands need no routes
+    from pods.app import create_app  # noqa: PLC0415  # the other commands need no routes
 
     settings = read_settings(ApiSettings)
     server.serve(create_app(settings), settings)
@@ -23,12 +25,10 @@ def serve() -> None:
 @cli.command()
 def files() -> None:
     """Serve volumes and snapshots, and do what their files need; of several processes, one does the latter."""
-    import os
-
-    from pods import files_worker
-    from pods.app import create_files_app
-    from pods.folders import UMASK
-    from pods.storage import Storage
+    from pods import files_worker  # noqa: PLC0415  # the other commands need no routes
+    from pods.app import create_files_app  # noqa: PLC0415  # the other commands need no routes
+    from pods.folders import UMASK  # noqa: PLC0415  # the other commands need no routes
+    from pods.storage import Storage  # noqa: PLC0415  # the other commands need no routes
 
     settings = read_settings(FilesSettings)
     os.umask(UMASK)
@@ -40,7 +40,7 @@ def files() -> None:
 @cli.command()
 def reconcile() -> None:
     """Make Kubernetes run what is in the database; of several processes, one is active."""
-    from pods.loop import run
+    from pods.loop import run  # noqa: PLC0415  # the other commands need no routes
 
     run(read_settings(ReconcileSettings))
 

@@ -102,7 +102,7 @@ def up(
         )
         verified = None
         if wanted:
-            from strata.verify.run import run_checks  # late: pytest takes longer than an unchanged site's layers
+            from strata.verify.run import run_checks  # noqa: PLC0415  # loads pytest
 
             verified = run_checks(context, quiet=as_json)
     if as_json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from strata.errors import UserError
 from strata.models.site import Site
+from strata.site.secrets.store import read_declared
 
 
 def check_secrets(site: Site) -> None:
@@ -15,8 +16,6 @@ def check_secrets(site: Site) -> None:
     declared = [(index, secret) for index, secret in enumerate(site.secrets) if secret.source != "generated"]
     if not declared:
         return
-    # imported late: cryptography takes longer than a whole site without declared secrets
-    from strata.site.secrets.store import read_declared
 
     missing: list[str] = []
     fixes: list[str] = []

@@ -20,7 +20,7 @@ def main() -> int:
             variable = name if name == "ACCELERATOR" else f"MODEL_SERVER_{name.removeprefix('MODEL_SERVER_')}"
             print(f"{variable}: {problem['msg']}", file=sys.stderr)
         return 2
-    from model_server.litserve_transport import serve  # late: the worker imports this module too
+    from model_server.litserve_transport import serve  # noqa: PLC0415  # the worker imports this module too
 
     serve(settings, load)
     return 0

@@ -12,6 +12,6 @@ def load(settings: Settings) -> Backend:
     Raises:
         Exception: of transformers, the hub or PyTorch; see TransformersBackend.
     """
-    from model_server.transformers_backend import TransformersBackend  # late: PyTorch, for this process only
+    from model_server.transformers_backend import TransformersBackend  # noqa: PLC0415  # PyTorch, for this process only
 
     return TransformersBackend(settings)

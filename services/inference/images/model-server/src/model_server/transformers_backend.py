@@ -13,6 +13,7 @@ from typing import Any
 import torch
 import transformers
 from transformers import AutoConfig, AutoTokenizer
+from transformers.utils import cached_file
 
 from model_server.backend import BrokenError, OutOfMemoryError, Prepared, RefusedError
 from model_server.devices import choose_device, choose_dtype
@@ -267,7 +268,6 @@ def input_limit(config: Any, tokenizer: Any) -> int:
 
 def pooling_of(settings: Settings, source: dict[str, Any]) -> tuple[str, bool]:
     """How token vectors become a text's, as sentence-transformers writes it: mode, and whether its length is 1."""
-    from transformers.utils import cached_file
 
     def read(name: str) -> Any:
         file = cached_file(settings.model, name, _raise_exceptions_for_missing_entries=False, **source)
