@@ -180,3 +180,12 @@ def test_releases_of_instances_must_agree(tmp_path: Path) -> None:
     with pytest.raises(SiteError, match=r"is Debian 13, other Slurm hosts are Debian 12") as caught:
         written(tmp_path, text)
     assert [p.key for p in caught.value.problems] == ["cloud.instances[2].image"]
+
+
+def test_a_node_of_an_unknown_flavor_is_not_reported_as_without_size(tmp_path: Path) -> None:
+    with pytest.raises(SiteError) as caught:
+        written(tmp_path, TEXT.replace("flavor: gpu.v100.2,", "flavor: gpu.v100.3,"))
+    assert [p.key for p in caught.value.problems] == [
+        "cloud.instances[2].flavor",
+        "hosts.slurm.partitions[1].accelerator",  # no other host has this kind
+    ]
