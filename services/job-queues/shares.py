@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from strata.models.declared_hosts import declared_hosts
 from strata.models.gpu_nodes import gpu_nodes
 from strata.models.site import Site
 
@@ -58,12 +59,8 @@ def capacity(site: Site) -> dict[str, int | None]:
 
     What Kubernetes itself needs on a node is not deducted.
     """
-    flavors = {flavor.name: flavor for flavor in site.cloud.flavors} if site.cloud else {}
-    instances = site.cloud.instances if site.cloud else ()
-    nodes = [flavors[one.flavor] for one in instances if "kube_node" in one.roles]
-    machines = [machine for machine in site.hosts.machines if "kube_node" in machine.roles]
-    cpus = [node.vcpus for node in nodes] + [machine.cpus for machine in machines]
-    memory = [node.memory for node in nodes] + [machine.memory for machine in machines]
+    nodes = [host for host in declared_hosts(site) if "kube_node" in host.roles]
+    cpus, memory = [node.cpus for node in nodes], [node.memory for node in nodes]
     return {
         CPU: None if None in cpus else 1000 * sum(filter(None, cpus)),
         MEMORY: None if None in memory else sum(size.mebibytes for size in memory if size is not None),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from strata.catalogue.backup_items import ACCESS_KEY, PASSWORD, SECRET_KEY, backup_exclude, backup_items
 from strata.inventory import Template
 from strata.inventory.topology import secret
+from strata.models.declared_hosts import declared_hosts
 from strata.models.site import Site
 from strata.site.outputs import CloudOutputs
-from strata.site_file.checks.hosts import hosts
 
 
 def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:  # noqa: ARG001  # one signature for all roles
@@ -38,5 +38,5 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:  #
 
 def host_variables(site: Site, host: str) -> dict[str, object]:
     """What the host's own roles store."""
-    assigned = next(one.roles for one in hosts(site) if one.name == host)
+    assigned = next(one.roles for one in declared_hosts(site) if one.name == host)
     return {"backup_items": backup_items(site, assigned), "backup_exclude": backup_exclude(site, assigned)}

@@ -7,11 +7,11 @@ from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from strata.catalogue.backup_items import ACCESS_KEY, PASSWORD, SECRET_KEY, backup_items
+from strata.models.declared_hosts import DeclaredHost, declared_hosts
 from strata.models.finding import Finding, duplicates
-from strata.models.key_path import KeyPath
+from strata.models.key_path import INSTANCES, MACHINES, KeyPath
 from strata.models.site import Site
 from strata.models.types import is_address
-from strata.site_file.checks.hosts import Host, hosts
 
 KEY: KeyPath = ("hosts", "backup")
 ROLE, POSTGRESQL = "backup", "postgresql"
@@ -32,11 +32,12 @@ def check(site: Site) -> Iterator[Finding]:
     backup = site.hosts.backup
     if backup is None:
         return
-    found = list(hosts(site))
+    found = list(declared_hosts(site))
     archive = backup.postgresql is not None
     assigned = archive or any(ROLE in host.roles for host in found)  # else the section has a finding
     if archive:
         yield from _archive(site, found)
+    yield from _dumps(site, found)
     for host in found:
         items = backup_items(site, host.roles)
         if ROLE in host.roles and not items:
@@ -60,7 +61,7 @@ def check(site: Site) -> Iterator[Finding]:
             yield Finding(KEY, why, f"secrets: [{{name: {name}, source: file, path: …}}]", (("secrets",), ("cloud",)))
 
 
-def _archive(site: Site, found: Sequence[Host]) -> Iterator[Finding]:
+def _archive(site: Site, found: Sequence[DeclaredHost]) -> Iterator[Finding]:
     """pgBackRest needs a server, and the settings by which it gets the WAL."""
     if not any(POSTGRESQL in host.roles for host in found):
         why = "needs a host with the role postgresql, and there is none"
@@ -74,6 +75,15 @@ def _archive(site: Site, found: Sequence[Host]) -> Iterator[Finding]:
         if name in ARCHIVE_SETTINGS:
             why = f"{name} is set by pgBackRest, which hosts.backup.postgresql enables"
             yield Finding(("hosts", "postgresql", "settings", name), why, f"remove the line {name}", (KEY,))
+
+
+def _dumps(site: Site, found: Sequence[DeclaredHost]) -> Iterator[Finding]:
+    """The role dumps the databases of a single server."""
+    servers = {host.name for host in found if POSTGRESQL in host.roles}
+    if len(servers) > 1 and (stored := backup_items(site, (POSTGRESQL,))):
+        why = "dumps the databases of one PostgreSQL server only, and there are several"
+        fix = f"below hosts.backup: postgresql: {{}}, or exclude: [{', '.join(stored)}]"
+        yield Finding(KEY, why, fix, (INSTANCES, MACHINES))
 
 
 def _in_lab(site: Site) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from strata.models.accelerators import NVIDIA_RESOURCE
+from strata.models.declared_hosts import declared_hosts
 from strata.models.finding import Finding, duplicates
 from strata.models.key_path import INSTANCES, MACHINES, KeyPath
 from strata.models.site import Site
-from strata.models.slurm_nodes import ROLE, partition_hosts, slurm_nodes
-from strata.site_file.checks.hosts import hosts
 from strata.site_file.problems import suggestion
+from strata_roles.slurm_controller.nodes import ROLE, partition_hosts, partitions, slurm_nodes
+from strata_roles.slurm_controller.settings import SlurmPartition
 
 KINDS: KeyPath = ("accelerator_kinds",)
 PARTITIONS: KeyPath = ("hosts", "slurm", "partitions")
@@ -21,30 +22,26 @@ def check(site: Site) -> Iterator[Finding]:
     """Partitions, sizes and cards of hosts, and the releases of their images."""
     yield from _hosts(site)
     yield from _releases(site)
-    if site.hosts.slurm is not None:
-        yield from _partitions(site)
+    if declared := partitions(site):
+        yield from _partitions(site, declared)
 
 
 def _hosts(site: Site) -> Iterator[Finding]:
-    nodes = {node.name: node for node in slurm_nodes(site)}
-    for host in hosts(site):
-        node = nodes.get(host.name)
-        if node is None:
-            continue
+    for host in slurm_nodes(site):
         if "kube_node" in host.roles:
             why = "has the roles slurm_node and kube_node: both would allocate its CPUs and cards"
             yield Finding((*host.path, "roles"), why, "remove one of the two roles")
         for key in ("cpus", "memory"):
-            if getattr(node, key) is None:
+            if getattr(host, key) is None:
                 why = f"has the role slurm_node and no {key}"
                 fix = f"add {key}; `slurmd -C` on the host prints CPUs and RealMemory (MiB)"
                 yield Finding((*host.path, "roles"), why, fix)
-        for kind in node.accelerators:
+        for kind in host.accelerators:
             card = site.accelerators[kind]
             if card.category == "gpu" and card.resource != NVIDIA_RESOURCE:
                 why = f"has {kind} ({card.description}); slurm_node knows the device files of NVIDIA's GPUs only"
                 yield Finding((*host.path, "roles"), why, "remove slurm_node, or the accelerators", (KINDS,))
-        gpus = [kind for kind in node.accelerators if site.accelerators[kind].category == "gpu"]
+        gpus = [kind for kind in host.accelerators if site.accelerators[kind].category == "gpu"]
         if len(gpus) > 1:
             why = f"has GPUs of the kinds {' and '.join(gpus)}; Slurm cannot tell which device file is which"
             yield Finding((*host.path, "roles"), why, "one kind of GPU per Slurm host, or remove slurm_node")
@@ -69,12 +66,11 @@ def _releases(site: Site) -> Iterator[Finding]:
             yield Finding((*INSTANCES, index, "image"), why, fix, (("cloud", "images"),))
 
 
-def _partitions(site: Site) -> Iterator[Finding]:
-    assert site.hosts.slurm is not None
-    partitions, nodes = site.hosts.slurm.partitions, slurm_nodes(site)
-    able, known, used = [node.name for node in nodes], {h.name: h for h in hosts(site)}, set[str]()
-    yield from duplicates((p.name, (*PARTITIONS, i, "name")) for i, p in enumerate(partitions))
-    for index, partition in enumerate(partitions):
+def _partitions(site: Site, declared: tuple[SlurmPartition, ...]) -> Iterator[Finding]:
+    nodes = slurm_nodes(site)
+    able, known, used = [node.name for node in nodes], {h.name: h for h in declared_hosts(site)}, set[str]()
+    yield from duplicates((p.name, (*PARTITIONS, i, "name")) for i, p in enumerate(declared))
+    for index, partition in enumerate(declared):
         path: KeyPath = (*PARTITIONS, index)
         yield from duplicates((name, (*path, "hosts", i)) for i, name in enumerate(partition.hosts))
         for position, name in enumerate(partition.hosts):
@@ -93,7 +89,7 @@ def _partitions(site: Site) -> Iterator[Finding]:
             yield Finding(
                 key, why, f"give a host{card} the role slurm_node, or remove the partition", (INSTANCES, MACHINES)
             )
-    for host in hosts(site):
+    for host in declared_hosts(site):
         if host.name in able and host.name not in used:
             why = "has the role slurm_node and is in no partition of hosts.slurm"
             yield Finding((*host.path, "roles"), why, "add it to a partition, or remove the role", (PARTITIONS,))

@@ -8,6 +8,7 @@ from strata.catalogue.needs.left_out import LeftOutOfBackups
 from strata.catalogue.site import needed
 from strata.catalogue.site_needs import databases
 from strata.catalogue.site_volumes import export_paths
+from strata.models.declared_hosts import declared_hosts
 from strata.models.site import Site
 
 ACCESS_KEY, SECRET_KEY, PASSWORD = "backup_access_key", "backup_secret_key", "backup_password"
@@ -45,9 +46,7 @@ def backup_exclude(site: Site, roles: Iterable[str]) -> list[str]:
 
 def _servers(site: Site) -> int:
     """Hosts with the role postgresql."""
-    instances = site.cloud.instances if site.cloud else ()
-    roles = [*(machine.roles for machine in site.hosts.machines), *(instance.roles for instance in instances)]
-    return sum("postgresql" in one for one in roles)
+    return sum("postgresql" in host.roles for host in declared_hosts(site))
 
 
 def _left_out(site: Site) -> Iterator[str]:

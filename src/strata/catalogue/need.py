@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from strata.models.declared_hosts import declared_roles
 from strata.models.finding import Finding
 from strata.models.key_path import INSTANCES, MACHINES, KeyPath
 from strata.models.site import Site
@@ -66,8 +67,6 @@ def pods_peer(namespace: str, labels: Mapping[str, str]) -> dict[str, Any]:
 
 def role_findings(site: Site, key: KeyPath, role: str, reason: str) -> Iterator[Finding]:
     """A finding where no host of the site has a role."""
-    roles = {role for instance in (site.cloud.instances if site.cloud else ()) for role in instance.roles}
-    roles |= {role for machine in site.hosts.machines for role in machine.roles}
-    if role not in roles:
+    if role not in declared_roles(site):
         why = f"needs a host with the role {role} ({reason}), and there is none"
         yield Finding(key, why, f"give a host the role {role}", (INSTANCES, MACHINES))

@@ -13,10 +13,10 @@ from strata.kubespray.marks import is_mark, restore_marks
 from strata.kubespray.run import prepare, run_all
 from strata.kubespray.source import PROGRAM, ensure_source, pinned
 from strata.layers import KUBESPRAY, NODES, Layer, Step, StepResult
+from strata.models.declared_hosts import declared_hosts
 from strata.progress import Progress
 from strata.site.context import SiteContext
 from strata.site.hosts import hosts_with
-from strata.site_file.checks.hosts import hosts
 from strata.toolchain.python_environment import ensure_environment
 
 RENEWAL = "k8s-certs-renew.service"
@@ -85,7 +85,7 @@ def _check(context: SiteContext, progress: Progress) -> StepResult:
     progress.update("comparing the control planes with the cluster's")
     done = Record.load(context.paths)
     if done is not None:
-        check_nodes(done, {host.name: host.roles for host in hosts(context.site)})
+        check_nodes(done, {host.name: host.roles for host in declared_hosts(context.site)})
     return StepResult(0, "the cluster is not installed" if done is None else f"{len(done.nodes)} nodes recorded")
 
 

@@ -22,3 +22,12 @@ class Model(BaseModel):
     """Base of the site model: immutable, unknown keys refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RoleSection(Model):
+    """A section below `hosts:` that may do without a host with its role."""
+
+    @property
+    def needs_role(self) -> bool:
+        """Whether a host must have the role that the section is for."""
+        return True

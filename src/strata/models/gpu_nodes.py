@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from strata.models.accelerators import Accelerator
 from strata.models.cluster import GpuNodes, GpuPool, Sharing
+from strata.models.declared_hosts import declared_hosts
 from strata.models.site import Site
 
 KIND_LABEL = "strata.dev/accelerator."
@@ -23,13 +24,7 @@ DEFAULT_POOL = "default"
 
 def gpu_nodes(site: Site) -> dict[str, Mapping[str, int]]:
     """Accelerators by kind of each host with the role gpu_node, by the host's name."""
-    flavors = {flavor.name: flavor for flavor in (site.cloud.flavors if site.cloud else ())}
-    found: dict[str, Mapping[str, int]] = {
-        instance.name: flavors[instance.flavor].accelerators
-        for instance in (site.cloud.instances if site.cloud else ())
-        if "gpu_node" in instance.roles and instance.flavor in flavors
-    }
-    return found | {m.name: m.accelerators for m in site.hosts.machines if "gpu_node" in m.roles}
+    return {host.name: host.accelerators for host in declared_hosts(site) if "gpu_node" in host.roles and host.sized}
 
 
 def node_labels(site: Site, accelerators: Mapping[str, int], host: str | None = None) -> dict[str, str]:

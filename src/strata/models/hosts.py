@@ -10,8 +10,7 @@ from pydantic import Field, StrictBool, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
 from strata.models.accelerator_kinds import AcceleratorCounts
-from strata.models.base import Model, Unit
-from strata.models.slurm import Slurm
+from strata.models.base import Model, RoleSection, Unit
 from strata.models.types import (
     AbsolutePath,
     BucketName,
@@ -202,7 +201,7 @@ class PostgreSQLArchive(Model):
     ] = 15
 
 
-class Backup(Model):
+class Backup(RoleSection):
     """Daily backups of NFS exports and databases, encrypted, to S3 outside of the site."""
 
     url: Annotated[HttpsUrl, Field(description="S3 endpoint, for path-style requests; not the site's own.")]
@@ -231,6 +230,11 @@ class Backup(Model):
             "defaults. Default: none; the role backup dumps the databases of a single server."
         ),
     ] = None
+
+    @property
+    def needs_role(self) -> bool:
+        """Not where pgBackRest backs up the servers, which may be all that stores data."""
+        return self.postgresql is None
 
 
 class Operator(Model):
@@ -278,9 +282,6 @@ class HostsSection(Model):
     ] = None
     nfs: Annotated[Nfs | None, Field(description="Shared file storage; needs a host with the role nfs_server.")] = None
     postgresql: Annotated[PostgreSQL | None, Field(description="Databases; needs a host with the role postgresql.")] = (
-        None
-    )
-    slurm: Annotated[Slurm | None, Field(description="Batch system; needs a host with the role slurm_controller.")] = (
         None
     )
     registry: Annotated[Registry, Field(description="Access to the registry, besides that of the nodes.")] = Registry()

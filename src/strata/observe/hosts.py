@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from strata.access.ssh import Unreachable, host_addresses, run_ssh
+from strata.models.declared_hosts import declared_hosts
 from strata.models.site import Site
 from strata.observe import answer_probe, exhaustion
 from strata.observe.facts import OBSERVE_SECONDS, HostFacts
@@ -38,17 +39,12 @@ f=/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint; [ -r $f ] && { pr
 
 def host_roles(context: SiteContext) -> dict[str, tuple[str, ...]]:
     """Roles of every host that the site asks for, the cloud's instances first."""
-    cloud = context.site.cloud
-    roles: dict[str, tuple[str, ...]] = {i.name: tuple(i.roles) for i in cloud.instances} if cloud else {}
-    return roles | {m.name: tuple(m.roles) for m in context.site.hosts.machines}
+    return {host.name: host.roles for host in declared_hosts(context.site)}
 
 
 def expected_cards(site: Site) -> dict[str, dict[str, int]]:
     """Host to the cards that it is to have, by kind; hosts without any are left out."""
-    flavors = {f.name: dict(f.accelerators) for f in site.cloud.flavors} if site.cloud else {}
-    found = {i.name: flavors[i.flavor] for i in site.cloud.instances} if site.cloud else {}
-    found |= {m.name: dict(m.accelerators) for m in site.hosts.machines}
-    return {name: cards for name, cards in found.items() if cards}
+    return {host.name: dict(host.accelerators) for host in declared_hosts(site) if host.accelerators}
 
 
 def observe_hosts(context: SiteContext) -> dict[str, HostFacts]:

@@ -9,6 +9,7 @@ from strata.catalogue.site_needs import databases
 from strata.catalogue.site_volumes import export_paths
 from strata.models.cloud import Cloud
 from strata.models.cluster import Cluster
+from strata.models.declared_hosts import declared_hosts
 from strata.models.gpu_nodes import gpu_nodes, node_labels
 from strata.models.site import Site
 from strata.plan.model import (
@@ -199,8 +200,6 @@ def _hosts(site: Site) -> HostsPlan:
 
 
 def _cluster(site: Site, cluster: Cluster) -> ClusterPlan:
-    hosts = [(i.name, i.roles) for i in (site.cloud.instances if site.cloud else ())]
-    hosts += [(m.name, m.roles) for m in site.hosts.machines]
     accelerators = gpu_nodes(site)
     return ClusterPlan(
         name=cluster.name,
@@ -209,9 +208,9 @@ def _cluster(site: Site, cluster: Cluster) -> ClusterPlan:
         pod_network=str(cluster.pod_network),
         service_network=str(cluster.service_network),
         nodes=tuple(
-            _node(site, cluster, name, roles, accelerators.get(name))
-            for name, roles in hosts
-            if not set(KUBERNETES_ROLES).isdisjoint(roles)
+            _node(site, cluster, host.name, host.roles, accelerators.get(host.name))
+            for host in declared_hosts(site)
+            if not set(KUBERNETES_ROLES).isdisjoint(host.roles)
         ),
     )
 

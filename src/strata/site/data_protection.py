@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from strata.catalogue.site_needs import databases, namespaces
 from strata.catalogue.site_volumes import export_paths
 from strata.errors import UserError
+from strata.models.declared_hosts import declared_hosts
 from strata.models.site import Site
 from strata.roles import roles as all_roles
 from strata.site.outputs import CloudOutputs, Outputs
@@ -227,9 +228,7 @@ def _keep_a_control_plane(ledger: ProtectedResources, going: list[Kept], site: S
     if site.cluster is None or not going:
         return
     leaving = [one for one in going if one.kind == "host" and "kube_control_plane" in one.detail.split(", ")]
-    hosts = [(i.name, i.roles) for i in site.cloud.instances] if site.cloud else []
-    hosts += [(m.name, m.roles) for m in site.hosts.machines]
-    stays = {name for name, roles in hosts if "kube_control_plane" in roles}
+    stays = {host.name for host in declared_hosts(site) if "kube_control_plane" in host.roles}
     before = {one.name for one in ledger.kept if one.kind == "host" and "kube_control_plane" in one.detail}
     if leaving and not stays & before - {one.name for one in leaving}:
         names = ", ".join(one.name for one in leaving)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from strata.models.declared_hosts import declared_hosts
 from strata.models.site import Site
 from strata.roles import Condition, machine_roles, roles, roles_of
 from strata.site.installers import installer_of, runs_role, virtual_address
@@ -115,9 +116,7 @@ def conditions(site: Site) -> tuple[Condition, ...]:
 
 def _count(role: str, site: Site) -> int:
     """Hosts in site.yaml that have a role."""
-    assigned = [instance.roles for instance in site.cloud.instances] if site.cloud else []
-    assigned += [machine.roles for machine in site.hosts.machines]
-    return sum(role in found for found in assigned)
+    return sum(role in host.roles for host in declared_hosts(site))
 
 
 def api_host(site: Site, outputs: CloudOutputs | None) -> Host | None:

@@ -18,6 +18,7 @@ from strata.catalogue.site import issuer
 from strata.catalogue.site_needs import databases, namespaces
 from strata.catalogue.site_volumes import volumes
 from strata.inventory.clients import NFS_ROLES
+from strata.models.declared_hosts import declared_roles
 from strata.models.gpu_nodes import gpu_nodes
 from strata.models.hypervisors import passthrough
 from strata.models.site import Site
@@ -48,13 +49,7 @@ class Need:
 
 def role(name: str) -> Need:
     """A host with a role, an instance of the cloud or a machine."""
-    return Need(f"host with the role {name}", lambda site: name in site_roles(site))
-
-
-def site_roles(site: Site) -> set[str]:
-    """The roles of all hosts of site.yaml."""
-    assigned = [instance.roles for instance in (site.cloud.instances if site.cloud else ())]
-    return {name for roles in (*assigned, *(machine.roles for machine in site.hosts.machines)) for name in roles}
+    return Need(f"host with the role {name}", lambda site: name in declared_roles(site))
 
 
 def missing(item: pytest.Item, site: Site) -> Need | None:
@@ -151,7 +146,7 @@ ARCHIVED_POSTGRESQL = Need("archive of PostgreSQL (hosts.backup.postgresql)", ar
 BACKUPS = role(BACKUP)
 NFS_CLIENTS = Need(
     "NFS exports that one of its hosts may mount",
-    lambda site: site.hosts.nfs is not None and bool(site_roles(site).intersection(NFS_ROLES)),
+    lambda site: site.hosts.nfs is not None and bool(declared_roles(site).intersection(NFS_ROLES)),
 )
 VIRTUAL_ADDRESS = Need("hosts.load_balancer", lambda site: site.hosts.load_balancer is not None)
 

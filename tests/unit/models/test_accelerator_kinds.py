@@ -230,15 +230,6 @@ def test_another_spelling_of_a_described_kind_is_suggested(found: Callable[..., 
     assert problem.fix == "did you mean a10?"
 
 
-def test_slurm_nodes_have_gpus_of_nvidia_only(found: Callable[..., Sequence[Problem]]) -> None:
-    machine = "{name: s-1, address: 192.0.2.5, roles: [slurm_node], cpus: 8, memory: 8 GiB, accelerators: {mi300x: 1}}"
-    controller = "{name: s-0, address: 192.0.2.6, roles: [slurm_controller]}"
-    slurm = "  slurm: {partitions: [{name: all}]}\n"
-    edit = ("cluster: {name", f"    - {machine}\n    - {controller}\n{slurm}cluster: {{name")
-    assert [(p.key, "AMD Instinct MI300X" in p.why) for p in found(edit)] == [("hosts.machines[3].roles", True)]
-    assert found(edit, ("{mi300x: 1}", "{a10: 1}")) == ()
-
-
 def test_roles_get_their_identifiers() -> None:
     kolla = yaml.safe_load(KOLLA)
     kolla["hosts"]["machines"] = [{"name": "node-1", "address": "10.20.0.51", "roles": ["pci_passthrough"]}]

@@ -10,13 +10,13 @@ import yaml
 
 from strata.catalogue.published import published
 from strata.inventory.build import build_inventory
+from strata.models.declared_hosts import declared_hosts
 from strata.models.key_path import KeyPath, dotted
 from strata.models.site import Site
 from strata.models.types import DNS_LABEL_PATTERN
 from strata.roles import roles
 from strata.site.paths import REPOSITORY
 from strata.site_file.checks.host_names import check, kolla_groups
-from strata.site_file.checks.hosts import hosts
 from strata.site_file.checks.kubespray import groups
 from strata.site_file.loader import load_site
 
@@ -62,7 +62,7 @@ def test_every_group_of_the_inventory_is_refused(site: str) -> None:
 @pytest.mark.parametrize("name", [name for role in roles().values() for name in role.dns_names])
 def test_no_host_is_named_like_the_dns_name_of_a_role_of_the_site(name: str) -> None:
     role = next(key for key, role in roles().items() if name in role.dns_names)
-    used = {role for host in hosts(SITES["existing"]) for role in host.roles}
+    used = {role for host in declared_hosts(SITES["existing"]) for role in host.roles}
     wrong = refused("existing", name, *HOSTS["machine"])
     assert wrong == ([f"is the DNS name of the role {role}"] if role in used else wrong)
     assert bool(wrong) == (role in used or name in roles())

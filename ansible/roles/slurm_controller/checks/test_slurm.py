@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata.models.site import Site
-from strata.models.slurm_nodes import partition_hosts, slurm_nodes
 from strata.roles import port
 from strata.site.hosts import Host as SiteHost
 from strata.site.hosts import hosts_with
 from strata.site.outputs import CloudOutputs
 from strata.verify.needs import needs, role
+from strata_roles.slurm_controller.nodes import partition_hosts, partitions, slurm_nodes
 
 if TYPE_CHECKING:
     from testinfra.host import Host
@@ -38,9 +38,9 @@ def controller(site: Site, request: pytest.FixtureRequest) -> SiteHost:
 def test_slurm_runs_jobs_on_every_node(site: Site, controller: SiteHost, site_host: Callable[[str], Host]) -> None:
     """Every Slurm node runs a job of an unprivileged user, and the job is in the log of completed jobs."""
     connection = site_host(controller.name)
-    nodes, partitions = slurm_nodes(site), site.hosts.slurm.partitions if site.hosts.slurm else ()
+    nodes = slurm_nodes(site)
     for node in nodes:
-        partition = next(p.name for p in partitions if node.name in partition_hosts(p, nodes))
+        partition = next(p.name for p in partitions(site) if node.name in partition_hosts(p, nodes))
         cards = ",".join(f"{site.accelerators[kind].category}:{kind}:1" for kind in node.accelerators)
         submit = f"sbatch --wait --parsable --chdir=/tmp --output=/dev/null --partition={partition}"
         submit += f" --nodelist={node.name}"

@@ -32,6 +32,17 @@ hosts:
     - {name: thin-1, address: 192.0.2.3, roles: [slurm_node], cpus: 32, memory: 64 GiB}
   slurm: {partitions: [{name: batch}, {name: gpu, hosts: [fat-1], maximum_minutes: 60, maximum_hosts: 1}]}
 """
+AMD_KIND = """
+accelerator_kinds:
+  - name: mi300x
+    vendor_id: "1002"
+    product_id: 74a1
+    device_type: type-PF
+    description: AMD Instinct MI300X
+    memory: 192 GiB
+    resource: amd.com/gpu
+hosts:
+"""
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +140,12 @@ CASES: dict[str, tuple[Sequence[tuple[str, str]], str, str, str]] = {
     ),
     "no size": ([("cpus: 32, ", "")], "machines[2].roles", "no cpus", "slurmd -C"),
     "two kinds of GPUs": ([("{u250: 1, a100: 4}", "{a100: 4, t4: 1}")], "machines[1].roles", "a100 and t4", "one kind"),
+    "GPUs of AMD": (
+        [("\nhosts:\n", AMD_KIND), ("{u250: 1, a100: 4}", "{mi300x: 4}")],
+        "machines[1].roles",
+        "AMD Instinct MI300X",
+        "remove slurm_node",
+    ),
     "node of the cluster too": (
         [("[slurm_node], cpus: 32", "[slurm_node, kube_node], cpus: 32")],
         "machines[2].roles",
@@ -163,3 +180,12 @@ def test_releases_of_instances_must_agree(tmp_path: Path) -> None:
     with pytest.raises(SiteError, match=r"is Debian 13, other Slurm hosts are Debian 12") as caught:
         written(tmp_path, text)
     assert [p.key for p in caught.value.problems] == ["cloud.instances[2].image"]
+
+
+def test_a_node_of_an_unknown_flavor_is_not_reported_as_without_size(tmp_path: Path) -> None:
+    with pytest.raises(SiteError) as caught:
+        written(tmp_path, TEXT.replace("flavor: gpu.v100.2,", "flavor: gpu.v100.3,"))
+    assert [p.key for p in caught.value.problems] == [
+        "cloud.instances[2].flavor",
+        "hosts.slurm.partitions[1].accelerator",  # no other host has this kind
+    ]

@@ -23,7 +23,6 @@ from strata.site_file.checks import (
     services,
     state,
     storage,
-    virtual_address,
     volumes,
 )
 
@@ -48,7 +47,6 @@ def cross_check(site: Site, directory: Path) -> list[Finding]:
         kolla,
         kubespray,
         assigned_roles,
-        virtual_address,
         volumes,
         state,
         storage,

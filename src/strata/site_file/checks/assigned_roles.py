@@ -4,36 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from strata.catalogue.backup_items import backup_items
 from strata.catalogue.site_needs import databases
+from strata.models.base import RoleSection
 from strata.models.cluster import Cluster
+from strata.models.declared_hosts import DeclaredHost, declared_hosts
 from strata.models.finding import Finding
 from strata.models.key_path import INSTANCES, MACHINES, KeyPath
 from strata.models.site import Site
 from strata.roles import Role, Section, roles
-from strata.site_file.checks.hosts import Host, hosts
 
 CONTROL_PLANES = (1, 3, 5)
-POSTGRESQL_SERVERS = (1, 3, 5)
-"""Most of them elect the primary, so an even number survives no more losses than one less."""
 SOURCES: tuple[KeyPath, ...] = (INSTANCES, MACHINES)
 
 
 def check(site: Site) -> Iterator[Finding]:
     """Roles against each other and against the sections that they carry out."""
-    by_role: dict[str, list[Host]] = {}
-    for host in hosts(site):
+    by_role: dict[str, list[DeclaredHost]] = {}
+    for host in declared_hosts(site):
         for role in dict.fromkeys(host.roles):  # a duplicate has a finding of its own
             by_role.setdefault(role, []).append(host)
     for name, facts in roles().items():
         if name in by_role:
             yield from _needs(name, facts, by_role)
         yield from _section(site, name, facts.needs.section, by_role)
-    yield from _postgresql(site, by_role)
     yield from _cluster(site, by_role)
 
 
-def _needs(name: str, role: Role, by_role: Mapping[str, list[Host]]) -> Iterator[Finding]:
+def _needs(name: str, role: Role, by_role: Mapping[str, list[DeclaredHost]]) -> Iterator[Finding]:
     """What a role on some host requires of its number and of other roles."""
     having = by_role[name]
     if role.hosts == "one":
@@ -51,49 +48,24 @@ def _needs(name: str, role: Role, by_role: Mapping[str, list[Host]]) -> Iterator
                 yield Finding((*host.path, "roles"), why, f"add {needed}")
 
 
-def _section(site: Site, name: str, section: Section | None, by_role: Mapping[str, list[Host]]) -> Iterator[Finding]:
+def _section(
+    site: Site, name: str, section: Section | None, by_role: Mapping[str, list[DeclaredHost]]
+) -> Iterator[Finding]:
     """A section of site.yaml has its role, the role its section."""
     if section is None:
         return
-    there = getattr(site.hosts, section.key) is not None
-    archive = section.key == "backup" and site.hosts.backup is not None and site.hosts.backup.postgresql is not None
-    if there and name not in by_role and not archive:
+    declared = getattr(site.hosts, section.key)
+    needed = not isinstance(declared, RoleSection) or declared.needs_role
+    if declared is not None and name not in by_role and needed:
         why = f"needs a host with the role {name}, and there is none"
         yield Finding(("hosts", section.key), why, f"give a host the role {name}", SOURCES)
-    if not there and name in by_role and not (section.unless == "databases" and databases(site)):
+    if declared is None and name in by_role and not (section.unless == "databases" and databases(site)):
         why = f"has the role {name}, and hosts.{section.key} does not say what it serves"
         path: KeyPath = (*by_role[name][0].path, "roles")
         yield Finding(path, why, f"below hosts: {section.example}", (("hosts", section.key),))
 
 
-def _postgresql(site: Site, by_role: Mapping[str, list[Host]]) -> Iterator[Finding]:
-    """Several servers: a number that survives the loss of one, one address in front."""
-    # a duplicate name is reported as such
-    servers = list({host.name: host for host in by_role.get("postgresql", [])}.values())
-    if len(servers) < 2:
-        return
-    path: KeyPath = (*servers[-1].path, "roles")
-    if len(servers) not in POSTGRESQL_SERVERS:
-        names = ", ".join(host.name for host in servers)
-        why = f"the role postgresql is on {len(servers)} hosts: {names}; of an even number, half cannot elect a primary"
-        fix = f"give a{' third' if len(servers) == 2 else 'nother'} host the role postgresql, or remove it here"
-        yield Finding(path, why, fix if len(servers) < 5 else "1, 3 or 5 hosts with the role postgresql", SOURCES)
-    balancers = by_role.get("load_balancer", [])
-    if not balancers:
-        why = "several PostgreSQL servers need a host with the role load_balancer, at which clients reach the primary"
-        first: KeyPath = (*servers[0].path, "roles")
-        yield Finding(first, why, "give another host the role load_balancer", SOURCES)
-    if site.hosts.backup is not None and (stored := backup_items(site, ("postgresql",))):
-        why = "dumps the databases of one PostgreSQL server only, and there are several"
-        fix = f"below hosts.backup: postgresql: {{}}, or exclude: [{', '.join(stored)}]"
-        yield Finding(("hosts", "backup"), why, fix, SOURCES)
-    for host in balancers:
-        if "postgresql" in host.roles:
-            why = "both load_balancer and postgresql listen at port 5432 where there are several PostgreSQL servers"
-            yield Finding((*host.path, "roles"), why, "give another host the role load_balancer")
-
-
-def _cluster(site: Site, by_role: Mapping[str, list[Host]]) -> Iterator[Finding]:
+def _cluster(site: Site, by_role: Mapping[str, list[DeclaredHost]]) -> Iterator[Finding]:
     if site.cluster is None:
         for role in by_role:
             if roles()[role].needs.cluster:
@@ -120,7 +92,7 @@ def _cluster(site: Site, by_role: Mapping[str, list[Host]]) -> Iterator[Finding]
         )
 
 
-def _control_planes(cluster: Cluster, by_role: Mapping[str, list[Host]]) -> Iterator[Finding]:
+def _control_planes(cluster: Cluster, by_role: Mapping[str, list[DeclaredHost]]) -> Iterator[Finding]:
     """Several, by kubeadm: a number that survives the loss of one, a datastore outside, one address in front."""
     control = by_role.get("kube_control_plane", [])
     if len(control) < 2:

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 
 from strata.catalogue.needs.hostname import API_HOSTNAME
 from strata.catalogue.published import published
+from strata.models.declared_hosts import declared_hosts
 from strata.models.finding import Finding
 from strata.models.key_path import KeyPath, dotted
 from strata.models.site import Site
 from strata.roles import KUBERNETES_ROLES, NODES, roles
 from strata.site.paths import REPOSITORY
 from strata.site_file.checks import kolla, kubespray
-from strata.site_file.checks.hosts import hosts
 
 KOLLA_GROUPS = REPOSITORY / "tools" / "kolla-ansible" / "groups.json"
 """Groups of the pinned Kolla-Ansible's inventory."""
@@ -36,7 +36,7 @@ def check(site: Site) -> Iterator[Finding]:
     if site.cloud is not None and site.cloud.control_network is not None:
         taken = {"controller": "is the name of the lab's OpenStack controller", **taken}
     by_kubespray = site.cluster is not None and site.cluster.installer == "kubespray"
-    for host in hosts(site):
+    for host in declared_hosts(site):
         node = by_kubespray and not set(KUBERNETES_ROLES).isdisjoint(host.roles)
         yield from _reserved(host.name, host.path, {**kubespray.groups(), **taken} if node else taken)
     if site.cloud is not None and site.cloud.kolla is not None:
@@ -53,7 +53,7 @@ def _reserved(name: str, path: KeyPath, taken: Mapping[str, str]) -> Iterator[Fi
 
 def _services(site: Site) -> dict[str, str]:
     """Names below the site's domain where something else responds."""
-    used = {role for host in hosts(site) for role in host.roles}
+    used = {role for host in declared_hosts(site) for role in host.roles}
     found = {
         name: f"is the DNS name of the role {role}"
         for role in roles()

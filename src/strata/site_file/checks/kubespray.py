@@ -6,12 +6,12 @@ import functools
 import json
 from collections.abc import Iterable, Iterator, Mapping
 
+from strata.models.declared_hosts import declared_hosts
 from strata.models.finding import Finding, duplicates
 from strata.models.key_path import KeyPath
 from strata.models.kubespray import STRATA_SETS
 from strata.models.site import Site
 from strata.site.paths import REPOSITORY
-from strata.site_file.checks.hosts import hosts
 
 SECTION: KeyPath = ("cluster", "kubespray")
 INSTALLER: KeyPath = ("cluster", "installer")
@@ -45,7 +45,7 @@ def check(site: Site) -> Iterator[Finding]:
     if cluster.datastore != "etcd":
         why = f"is {cluster.datastore}; Kubespray installs etcd on the control planes"
         yield Finding(("cluster", "datastore"), why, "datastore: etcd", (INSTALLER,))
-    count = sum("kube_control_plane" in host.roles for host in hosts(site))
+    count = sum("kube_control_plane" in host.roles for host in declared_hosts(site))
     if count and count % 2 == 0:
         why = (
             f"needs an odd number of hosts with the role kube_control_plane for etcd's majority, and there are {count}"
@@ -74,7 +74,7 @@ def _images(site: Site) -> Iterator[Finding]:
     """The site's images come from its registry."""
     assert site.cluster is not None
     assert site.cluster.kubespray is not None
-    if site.cluster.kubespray.images == "site" and not any("registry" in host.roles for host in hosts(site)):
+    if site.cluster.kubespray.images == "site" and not any("registry" in host.roles for host in declared_hosts(site)):
         yield Finding((*SECTION, "images"), "is site, and no host has the role registry", "images: upstream")
 
 

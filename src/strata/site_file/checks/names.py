@@ -9,11 +9,11 @@ from strata.catalogue.needs.hostname import INGRESS_NAMESPACE
 from strata.catalogue.needs.metrics import MONITORING_NAMESPACE
 from strata.catalogue.published import published
 from strata.catalogue.site_volumes import service_volumes
+from strata.models.declared_hosts import declared_hosts
 from strata.models.finding import Finding, duplicates
 from strata.models.key_path import INSTANCES, MACHINES, KeyPath
 from strata.models.site import Site
 from strata.roles import DEBIAN_RELEASES, roles
-from strata.site_file.checks.hosts import hosts
 from strata.site_file.problems import suggestion
 
 RESERVED_NAMESPACES = frozenset(
@@ -60,8 +60,8 @@ def _named(site: Site) -> Iterator[list[tuple[str, KeyPath]]]:
             yield _names(getattr(site.cloud, section), ("cloud", section))
         for index, network in enumerate(site.cloud.networks):
             yield _values(network.dns_servers, ("cloud", "networks", index, "dns_servers"))
-    yield [(host.name, (*host.path, "name")) for host in hosts(site)]
-    for host in hosts(site):
+    yield [(host.name, (*host.path, "name")) for host in declared_hosts(site)]
+    for host in declared_hosts(site):
         yield _values(host.roles, (*host.path, "roles"))
     yield [(str(m.address), ("hosts", "machines", i, "address")) for i, m in enumerate(site.hosts.machines)]
     yield _names(site.hosts.operators, ("hosts", "operators"))
@@ -92,7 +92,7 @@ def _named(site: Site) -> Iterator[list[tuple[str, KeyPath]]]:
             *_names(tenant.members, (*at, "members")),
         ]
     yield _names(site.secrets, ("secrets",))
-    used = {role for host in hosts(site) for role in host.roles}
+    used = {role for host in declared_hosts(site) for role in host.roles}
     # the API's name once, which its services share
     names = dict.fromkeys((service.hostname, service.hostname_key) for service in published(site))
     yield [(name, ("domain",)) for role in roles() if role in used for name in roles()[role].dns_names] + [*names]
@@ -125,7 +125,7 @@ def _access(site: Site) -> Iterator[Finding]:
     reachable += [machine.name for machine in site.hosts.machines]
     bastion = site.hosts.bastion
     if bastion is not None and bastion not in reachable:
-        if bastion in {host.name for host in hosts(site)}:
+        if bastion in {host.name for host in declared_hosts(site)}:
             why, fix = "has no floating IP", f"floating_ip: true for the instance {bastion}"
         else:
             fix = suggestion(bastion, reachable, "hosts that are reachable from outside")

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
+from strata.models.declared_hosts import declared_hosts
 from strata.models.finding import Finding
 from strata.models.key_path import INSTANCES, MACHINES, KeyPath, dotted
 from strata.models.site import Site
 from strata.roles import KUBERNETES_ROLES
-from strata.site_file.checks.hosts import hosts
 
 CONTROL_ADDRESSES = 16
 """The lab's controller takes address 10 of the control network."""
@@ -102,7 +102,7 @@ def _sizes(site: Site) -> Iterator[Finding]:
                 yield Finding(("cloud", "networks", index, key), why, fix)
     if site.cluster is not None:
         pods, services = site.cluster.pod_network, site.cluster.service_network
-        nodes = sum(bool(set(KUBERNETES_ROLES) & set(host.roles)) for host in hosts(site))
+        nodes = sum(bool(set(KUBERNETES_ROLES) & set(host.roles)) for host in declared_hosts(site))
         room = 2 ** (NODE_PREFIX - pods.prefixlen) if pods.prefixlen <= NODE_PREFIX else 0
         if nodes > room:
             prefix = NODE_PREFIX - (nodes - 1).bit_length()

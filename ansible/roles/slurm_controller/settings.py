@@ -1,4 +1,4 @@
-"""Settings of Slurm, the batch system of hosts beside the cluster."""
+"""The section `hosts.slurm` of site.yaml: the batch system of hosts beside the cluster."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from pydantic_core import PydanticCustomError
 from strata.models.accelerator_kinds import AcceleratorKind
 from strata.models.base import Model, Unit
 from strata.models.types import Count, DnsLabel
-
-MEMORY_PERCENT = 90
-"""Part of a host's memory that jobs may use; a node that finds less than in slurm.conf gets no jobs."""
 
 
 class SlurmPartition(Model):
@@ -57,9 +54,12 @@ class SlurmPartition(Model):
 
 
 class Slurm(Model):
-    """The batch system of hosts; its cluster has the site's name."""
+    """Batch system of the hosts with the role slurm_node; its cluster has the site's name."""
 
     partitions: Annotated[
         tuple[SlurmPartition, ...],
         Field(min_length=1, description="Partitions; the first is the default."),
     ]
+
+
+SECTION = Slurm

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 from strata.models.cloud import Cloud
 from strata.models.compute import Instance
+from strata.models.declared_hosts import DeclaredHost, declared_hosts
 from strata.models.finding import Finding
 from strata.models.hosts import LoadBalancer
 from strata.models.key_path import INSTANCES, MACHINES, KeyPath, dotted
 from strata.models.site import Site
 from strata.models.types import IPAddress
-from strata.site_file.checks.hosts import Host, hosts
 
 ROLE = "load_balancer"
 SECTION: KeyPath = ("hosts", "load_balancer")
@@ -23,7 +23,7 @@ def check(site: Site) -> Iterator[Finding]:
     """Several load balancers have one; it belongs to their network and to no host. One alone may have it too."""
     section = site.hosts.load_balancer
     # a duplicate name is reported as such
-    balancers = list({host.name: host for host in hosts(site) if ROLE in host.roles}.values())
+    balancers = list({host.name: host for host in declared_hosts(site) if ROLE in host.roles}.values())
     if section is None:
         for host in balancers[1:]:
             why = f"{ROLE} is already on {balancers[0].name}; several load balancers need a virtual address"
@@ -63,7 +63,7 @@ def _taken(site: Site) -> Iterator[tuple[KeyPath, IPAddress]]:
         yield ("cluster", "kubespray", "api_address"), section.api_address
 
 
-def _placement(site: Site, section: LoadBalancer, balancers: list[Host]) -> Iterator[Finding]:
+def _placement(site: Site, section: LoadBalancer, balancers: list[DeclaredHost]) -> Iterator[Finding]:
     """All load balancers are in one network, in which the address can move."""
     cloud = site.cloud
     names = {host.name for host in balancers}
