@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.models.accelerators import CATALOGUE
+from strata.models.accelerator_catalogue import CATALOGUE
 from strata_lab import nvml
 from strata_lab.paths import NVIDIA
 

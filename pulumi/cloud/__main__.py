@@ -14,8 +14,8 @@ from strata.cloud.image import Image
 from strata.cloud.instance import FloatingIpArgs, Instance, InstanceArgs
 from strata.cloud.key_pair import KeyPair, KeyPairArgs
 from strata.cloud.network import Network
-from strata.cloud.ports import instance_groups, security_group_arguments
 from strata.cloud.project import Project, ProjectArgs
+from strata.cloud.role_ports import instance_groups, security_group_arguments
 from strata.cloud.router import Router, RouterArgs
 from strata.cloud.security_group import SecurityGroup
 from strata.cloud.server_group import ServerGroup
@@ -23,7 +23,7 @@ from strata.cloud.virtual_address import VirtualAddress
 from strata.cloud.volume import Volume
 from strata.provider import provider_of
 from strata.pulumi_program import required_cloud, stack_site
-from strata.site.hosts import LOAD_BALANCER
+from strata.site.host_list import LOAD_BALANCER
 from strata.site.openings import EVERY_HOST
 from strata.site.paths import SitePaths
 

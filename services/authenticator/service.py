@@ -9,7 +9,7 @@ from strata.catalogue.issuer import issuer_url
 from strata.catalogue.needs import ApiPath, Audience, Client, Database, Hostname, Metrics, Need, Priority, Secret
 from strata.catalogue.published import front_page_url
 from strata.catalogue.service import Service, ServiceContext, Values
-from strata.catalogue.site import needed
+from strata.catalogue.site_services import needed
 from strata.models.site import Site
 from strata_services.authenticator.settings import Authenticator
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from strata.catalogue.leaving import LeavingProgram
+from strata.catalogue.leaving_program import LeavingProgram
 from strata.catalogue.service import Question, Service
 from strata.catalogue.site_needs import job_images
 from strata.models.finding import Finding, duplicates

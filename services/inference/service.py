@@ -22,8 +22,8 @@ from strata.catalogue.needs import (
 from strata.catalogue.needs.hostname import INGRESS_CONTROLLER
 from strata.catalogue.needs.model_endpoint import ModelEndpoint
 from strata.catalogue.service import SYSTEM_NAMESPACE, Service, ServiceContext, Values
-from strata.catalogue.site import hub_server
 from strata.catalogue.site_needs import endpoint_clients
+from strata.catalogue.site_services import hub_server
 from strata.models.finding import Finding, duplicates
 from strata.models.key_path import KeyPath
 from strata.models.site import Site

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from strata.catalogue.leaving import LeavingProgram
+from strata.catalogue.leaving_program import LeavingProgram
 from strata.catalogue.service import Service
 from strata.models.finding import Finding, duplicates
 from strata.models.key_path import KeyPath

@@ -21,7 +21,7 @@ from strata.access.users import Account, add_user, remove_user
 from strata.catalogue.cluster_login import CLIENT, REDIRECT_URLS
 from strata.catalogue.issuer import Issuer
 from strata.catalogue.published import published
-from strata.catalogue.site import issuer
+from strata.catalogue.site_services import issuer
 from strata.errors import UserError
 from strata.site.context import SiteContext
 from strata.verify.tokens import FORM, Login

@@ -12,8 +12,8 @@ from strata.catalogue.issuer import Endpoints, Issuer, UserProgram
 from strata.catalogue.needs import Audience, Client, Database, Hostname, Metrics, Need, Priority, Secret
 from strata.catalogue.needs.hostname import INGRESS_CONTROLLER
 from strata.catalogue.service import SYSTEM_NAMESPACE, Service, ServiceContext, Values, fingerprint
-from strata.catalogue.site import needed
 from strata.catalogue.site_needs import audiences, token_audiences
+from strata.catalogue.site_services import needed
 from strata.models.platform import Person
 from strata.models.site import Site
 from strata_services.keycloak.settings import Keycloak

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from requests import Session
 
 from strata.access.https import site_session
-from strata.catalogue.site import issuer
+from strata.catalogue.site_services import issuer
 from strata.errors import UserError
 from strata.site.context import SiteContext
 from strata.verify.tokens import client_token

@@ -26,7 +26,7 @@ from strata.catalogue.needs import (
 from strata.catalogue.needs.hugging_face import HubServer
 from strata.catalogue.published import front_page_url
 from strata.catalogue.service import Service, ServiceContext, Values
-from strata.catalogue.site import needed
+from strata.catalogue.site_services import needed
 from strata.models.files import certificates_file, is_file
 from strata.models.finding import Finding
 from strata.models.key_path import KeyPath, dotted

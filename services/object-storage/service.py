@@ -28,8 +28,8 @@ from strata.catalogue.needs.bucket import (
     key_findings,
 )
 from strata.catalogue.service import Service, ServiceContext, Values
-from strata.catalogue.site import needed, required_endpoint
 from strata.catalogue.site_needs import bucket_clients
+from strata.catalogue.site_services import needed, required_endpoint
 from strata.models.finding import Finding
 from strata.models.key_path import KeyPath
 from strata.models.platform import Tenant

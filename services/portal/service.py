@@ -9,7 +9,7 @@ from typing import Any
 from strata.catalogue.needs import FrontPageEntry, Hostname, Metrics, Need, Priority
 from strata.catalogue.needs.hostname import INGRESS_CONTROLLER
 from strata.catalogue.service import Service, ServiceContext, Values
-from strata.catalogue.site import issuer, needed
+from strata.catalogue.site_services import issuer, needed
 from strata.models.site import Site
 from strata.roles import port
 from strata.site.paths import REPOSITORY

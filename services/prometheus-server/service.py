@@ -12,8 +12,8 @@ from strata.catalogue.needs import Namespace, Need, Priority
 from strata.catalogue.needs.metrics import MONITORING_NAMESPACE, SCRAPERS, scrape_config
 from strata.catalogue.needs.metrics_query import MetricsServer
 from strata.catalogue.service import Question, Service, ServiceContext, Values
-from strata.catalogue.site import installed
 from strata.catalogue.site_needs import query_clients, scraped_namespaces
+from strata.catalogue.site_services import installed
 from strata.models.finding import Finding
 from strata.models.gpu_nodes import gpu_nodes
 from strata.models.site import Site

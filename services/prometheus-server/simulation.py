@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from strata.models.accelerators import Accelerator
+from strata.models.accelerator_catalogue import Accelerator
 from strata.models.cluster import Cluster
 from strata.site.paths import REPOSITORY
 

@@ -16,7 +16,7 @@ from strata.access.https import site_session
 from strata.access.users import Account, add_user, remove_user
 from strata.catalogue.cluster_login import CLIENT, REDIRECT_URLS
 from strata.catalogue.published import api_url
-from strata.catalogue.site import issuer
+from strata.catalogue.site_services import issuer
 from strata.errors import UserError
 from strata.site.context import SiteContext
 from strata.verify.tokens import Login

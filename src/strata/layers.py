@@ -85,4 +85,4 @@ NODES_GROUP = "nodes"
 NODES = Playbook("nodes", Layer.CLUSTER, NODES_GROUP)
 """What Strata's roles add to nodes that another installer made."""
 KUBESPRAY = Playbook("kubespray", Layer.CLUSTER, NODES_GROUP)
-"""The playbooks of Kubespray: `strata.kubespray` finds the file, and records what it left on the nodes."""
+"""The playbooks of Kubespray: `strata.installers.kubespray` finds the file, and records what it left on the nodes."""

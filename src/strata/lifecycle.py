@@ -7,8 +7,8 @@ from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from strata.drift_model import Drift, OrphanedResource
 from strata.errors import UserError
-from strata.findings import Drift, OrphanedResource
 from strata.layers import Layer, Step
 from strata.progress import Progress
 from strata.site.context import SiteContext
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 class CloudLifecycle:
     """The life cycle of a site's cloud; of a site without a cloud, that of its machines.
 
-    The facts of the same cloud are `context.provider`. Commands make it (`strata.cli.lifecycle`) and hand it down.
+    The facts of the same cloud are `context.provider`. Commands make it
+    (`strata.cli.lifecycle_choice`) and hand it down.
 
     Args:
         context: the site.

@@ -16,7 +16,7 @@ from strata.models.secret import Secret
 from strata.site.paths import REPOSITORY
 from strata.site.secrets.store import MAXIMUM_BYTES, read_declared
 from strata.site_file.explain import explain
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.toolchain.versions import load_versions
 
 from .conftest import bounded

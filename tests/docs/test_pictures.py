@@ -10,7 +10,7 @@ from strata.report.build import build_report
 from strata.report.model import State
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata_bench.screenshot import all_up, page_digest, pictured_digest
 
 PICTURES = sorted((REPOSITORY / "docs" / "images").glob("report-*.png"))

@@ -81,7 +81,7 @@ NOT_CHECKED: Mapping[str, str] = {
 }
 """Entry of the list → what else it means, so that no search finds the wrong use only."""
 EXCEPTIONS: Mapping[str, str] = {
-    "src/strata/engine/lock.py: , since ": "the time at which a run began",
+    "src/strata/engine/run_lock.py: , since ": "the time at which a run began",
     "src/strata/shared_state/lease.py: , since ": "the time at which a run began",
 }
 """File and phrase → why it stays."""

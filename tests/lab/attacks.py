@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from strata.catalogue.needs.database import KINE_DATABASE
-from strata.inventory import ports
+from strata.inventory import port_numbers
 from strata.inventory.clients import NODES, OPERATOR
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts_with
+from strata.site.host_list import hosts_with
 
 CLOSED = "closed"
 """No connection."""
@@ -126,31 +126,35 @@ WRONG = "wrong"
 """A login with the right user and another password."""
 
 TARGETS = (
-    _registry("registry: list images, anonymously", ports.REGISTRY, CATALOG),
-    _registry("registry: list images, wrong password", ports.REGISTRY, CATALOG, login=WRONG),
-    _registry("registry: pull, anonymously", ports.REGISTRY, MANIFEST),
-    _registry("registry: push, anonymously", ports.REGISTRY_PUSH, UPLOADS, "POST"),
-    _registry("registry: push, wrong password", ports.REGISTRY_PUSH, UPLOADS, "POST", WRONG),
-    _registry("registry: push to 5000, a node's password", ports.REGISTRY, UPLOADS, "POST", NODES),
-    _registry("registry: push to 5001, a node's password", ports.REGISTRY_PUSH, UPLOADS, "POST", NODES),
-    _registry("registry: delete on 5000, a node's password", ports.REGISTRY, MANIFEST, "DELETE", NODES),
-    _registry("registry: delete on 5001, a node's password", ports.REGISTRY_PUSH, MANIFEST, "DELETE", NODES),
-    _registry("registry: delete, anonymously", ports.REGISTRY_PUSH, MANIFEST, "DELETE"),
-    Target("NFS: a call", "nfs_server", {"kind": "nfs", "port": ports.NFS}, _everywhere(CLOSED), "kube_node"),
+    _registry("registry: list images, anonymously", port_numbers.REGISTRY, CATALOG),
+    _registry("registry: list images, wrong password", port_numbers.REGISTRY, CATALOG, login=WRONG),
+    _registry("registry: pull, anonymously", port_numbers.REGISTRY, MANIFEST),
+    _registry("registry: push, anonymously", port_numbers.REGISTRY_PUSH, UPLOADS, "POST"),
+    _registry("registry: push, wrong password", port_numbers.REGISTRY_PUSH, UPLOADS, "POST", WRONG),
+    _registry("registry: push to 5000, a node's password", port_numbers.REGISTRY, UPLOADS, "POST", NODES),
+    _registry("registry: push to 5001, a node's password", port_numbers.REGISTRY_PUSH, UPLOADS, "POST", NODES),
+    _registry("registry: delete on 5000, a node's password", port_numbers.REGISTRY, MANIFEST, "DELETE", NODES),
+    _registry("registry: delete on 5001, a node's password", port_numbers.REGISTRY_PUSH, MANIFEST, "DELETE", NODES),
+    _registry("registry: delete, anonymously", port_numbers.REGISTRY_PUSH, MANIFEST, "DELETE"),
+    Target("NFS: a call", "nfs_server", {"kind": "nfs", "port": port_numbers.NFS}, _everywhere(CLOSED), "kube_node"),
     Target(
         "PostgreSQL: kine's database",
         "postgresql",
-        {"kind": "postgresql", "port": ports.POSTGRESQL, "user": KINE_DATABASE},
+        {"kind": "postgresql", "port": port_numbers.POSTGRESQL, "user": KINE_DATABASE},
         _everywhere(CLOSED),
         "kine",
     ),
     Target(
-        "node exporter", "load_balancer", {"kind": "tcp", "port": ports.NODE_EXPORTER}, _everywhere(CLOSED), "kube_node"
+        "node exporter",
+        "load_balancer",
+        {"kind": "tcp", "port": port_numbers.NODE_EXPORTER},
+        _everywhere(CLOSED),
+        "kube_node",
     ),
-    Target("kine", "kine", {"kind": "tcp", "port": ports.DATASTORE}, _everywhere(CLOSED), "kube_control_plane"),
+    Target("kine", "kine", {"kind": "tcp", "port": port_numbers.DATASTORE}, _everywhere(CLOSED), "kube_control_plane"),
     *(
         Target(
-            f"kubelet of {what}, anonymously", role, {"kind": "https", "port": ports.KUBELET, "path": "/pods"},
+            f"kubelet of {what}, anonymously", role, {"kind": "https", "port": port_numbers.KUBELET, "path": "/pods"},
             _everywhere(CLOSED),
         )
         for what, role in (("a worker", "kube_node"), ("the control plane", "kube_control_plane"))
@@ -158,10 +162,10 @@ TARGETS = (
     Target(
         "Kubernetes API, anonymously",
         "kube_control_plane",
-        {"kind": "https", "port": ports.KUBERNETES_API, "path": "/api/v1/namespaces"},
+        {"kind": "https", "port": port_numbers.KUBERNETES_API, "path": "/api/v1/namespaces"},
         _only_named(REFUSED) | {BARE: (REFUSED,)},
     ),
-    Target("SSH of a host", "load_balancer", {"kind": "tcp", "port": ports.SSH}, _only_named(OPEN)),
+    Target("SSH of a host", "load_balancer", {"kind": "tcp", "port": port_numbers.SSH}, _only_named(OPEN)),
 )  # fmt: skip
 """SSH connects from named addresses, its key is another matter."""
 METADATA = Target(
@@ -206,7 +210,7 @@ def with_password(probe: Mapping[str, Any], password: Callable[[str], str]) -> d
     if login is None:
         return dict(probe)
     if login == WRONG:
-        user = OPERATOR if probe["port"] == ports.REGISTRY_PUSH else NODES
+        user = OPERATOR if probe["port"] == port_numbers.REGISTRY_PUSH else NODES
         return {**probe, "login": f"{user}:not the password"}
     return {**probe, "login": f"{login}:{password(login)}"}
 

@@ -31,14 +31,14 @@ from strata.catalogue.needs import Bucket, Client
 from strata.catalogue.needs.bucket import ACCESS_KEY, SECRET_KEY, S3Endpoint, secret_names
 from strata.catalogue.needs.database import KINE_DATABASE
 from strata.catalogue.published import published
-from strata.catalogue.site import batch_server, dask_server, issuer, needed, s3_endpoint
 from strata.catalogue.site_needs import databases
+from strata.catalogue.site_services import batch_server, dask_server, issuer, needed, s3_endpoint
 from strata.engine.rotation import PASSPHRASE, SSH_KEY
 from strata.inventory.clients import OPERATOR, OPERATOR_SECRET, pull_users
-from strata.inventory.ports import DATASTORE, HTTPS, POSTGRESQL, REGISTRY, REGISTRY_PUSH
+from strata.inventory.port_numbers import DATASTORE, HTTPS, POSTGRESQL, REGISTRY, REGISTRY_PUSH
 from strata.inventory.topology import database_secret
 from strata.site.context import SiteContext
-from strata.site.hosts import address_of
+from strata.site.host_list import address_of
 from strata.verify.tokens import request_token
 from strata_lab.backup_store import store_address
 from strata_lab.controller import container_name

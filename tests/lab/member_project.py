@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from strata.site.context import SiteContext
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 
 from .commands import strata
 

@@ -13,7 +13,7 @@ from strata.access.helm import helm
 from strata.access.podman import SITE_LABEL, podman
 from strata.site.context import SiteContext
 from strata.site.outputs import PARTIAL
-from strata.stacks.state import project_name, state_file
+from strata.stacks.pulumi_state import project_name, state_file
 from strata_lab.network.attachments import NETWORK_LABEL
 from strata_lab.network.container import container_name
 

@@ -13,7 +13,7 @@ import requests
 
 from strata.catalogue.published import published
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts
+from strata.site.host_list import hosts
 from strata.verify import pods
 from strata_bench.waiting import eventually
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata.catalogue.needs.tenant_quota import RESERVATION
-from strata.models.accelerators import CATALOGUE
+from strata.models.accelerator_catalogue import CATALOGUE
 from strata.site.context import SiteContext
 from strata_services.htcondor.service import SERVICE as HTCONDOR
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from strata.images.registry_client import RegistryClient
 from strata.inventory.clients import OPERATOR_SECRET
 from strata.site.context import SiteContext
-from strata.site.hosts import address_of
+from strata.site.host_list import address_of
 
 from .commands import strata, strata_json
 

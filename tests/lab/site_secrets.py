@@ -10,7 +10,7 @@ import yaml
 from strata.catalogue.backup_items import ACCESS_KEY, PASSWORD, SECRET_KEY
 from strata.observe.hosts import ssh
 from strata.site.context import SiteContext
-from strata.site.hosts import address_of
+from strata.site.host_list import address_of
 
 from .commands import strata_line
 from .lab_site import is_lab

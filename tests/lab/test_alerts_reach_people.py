@@ -12,7 +12,7 @@ import pytest
 
 from strata.models.site import Site
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts_with
+from strata.site.host_list import hosts_with
 from strata.site.outputs import ImageOutputs
 from strata.site.secrets import pki
 from strata_bench.waiting import eventually

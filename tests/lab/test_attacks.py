@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from strata.inventory.clients import HOST_SERVICES_LABEL, NODES, NODES_SECRET, OPERATOR, OPERATOR_SECRET
-from strata.inventory.ports import KUBELET, KUBERNETES_API, NODE_EXPORTER, POSTGRESQL, REGISTRY, REGISTRY_PUSH
+from strata.inventory.port_numbers import KUBELET, KUBERNETES_API, NODE_EXPORTER, POSTGRESQL, REGISTRY, REGISTRY_PUSH
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts_with
+from strata.site.host_list import hosts_with
 from strata.site.outputs import ImageOutputs
 from strata.verify import pods
 from strata.verify.pods import PodRequest

@@ -16,7 +16,7 @@ from strata.access.podman import podman
 from strata.catalogue.site_volumes import MountedVolume, volumes
 from strata.models.site import Site
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts_with
+from strata.site.host_list import hosts_with
 from strata.site.outputs import ImageOutputs
 from strata.verify import pods
 from strata.verify.pods import Kubectl, PodRequest

@@ -26,7 +26,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 
 from strata.access.helm import helm
-from strata.inventory.ports import POSTGRESQL
+from strata.inventory.port_numbers import POSTGRESQL
 from strata.inventory.topology import database_secret
 from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs

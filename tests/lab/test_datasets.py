@@ -16,10 +16,10 @@ from testinfra.host import Host
 
 from strata.catalogue.issuer import Issuer
 from strata.catalogue.needs.bucket import SECRET_KEY, bucket_key
-from strata.catalogue.site import s3_endpoint
+from strata.catalogue.site_services import s3_endpoint
 from strata.catalogue.site_volumes import export_paths
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts_with
+from strata.site.host_list import hosts_with
 from strata_bench.waiting import eventually
 from strata_services.jupyterhub.needs import NAMESPACE
 from strata_services.jupyterhub.service import SERVICE

@@ -17,10 +17,10 @@ import requests
 from strata.access.podman import site_containers
 from strata.catalogue.published import published
 from strata.catalogue.service import SYSTEM_NAMESPACE
-from strata.inventory.ports import INGRESS
+from strata.inventory.port_numbers import INGRESS
 from strata.models.site import Site
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts_with, ingress_nodes
+from strata.site.host_list import hosts_with, ingress_nodes
 from strata.verify.pods import running_pods
 from strata_bench.waiting import eventually
 from strata_services.ml_hub.service import SERVICE

@@ -14,7 +14,7 @@ from strata.catalogue.issuer import Issuer
 from strata.models.site import Site
 from strata.observe.metrics import metrics_of
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts_with
+from strata.site.host_list import hosts_with
 from strata_bench.waiting import eventually
 from strata_services.jupyterhub.kernel import Server
 from strata_services.jupyterhub.service import SERVICE

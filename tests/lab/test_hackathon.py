@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from strata.access.kubectl import run_kubectl
-from strata.catalogue.site import issuer
-from strata.models.accelerators import CATALOGUE
+from strata.catalogue.site_services import issuer
+from strata.models.accelerator_catalogue import CATALOGUE
 from strata.site.context import SiteContext
 from strata.site.paths import SitePaths
 from strata.verify.waiting import settled

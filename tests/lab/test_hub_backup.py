@@ -12,7 +12,7 @@ import pytest
 from strata.access.backups import ROLE
 from strata.models.site import Site
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts_with
+from strata.site.host_list import hosts_with
 from strata.verify.pods import Kubectl, running_pods
 from strata_bench.waiting import eventually
 from strata_lab.backup_store import store_address

@@ -14,7 +14,7 @@ import pytest
 
 from strata.access.https import load_balancer_address, site_session, trusted_authorities
 from strata.catalogue.published import api_url
-from strata.catalogue.site import hub_server
+from strata.catalogue.site_services import hub_server
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY
 from strata_bench.services import locked_programs

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from strata.catalogue.needs import Hostname
-from strata.catalogue.site import hub_server, needed
+from strata.catalogue.site_services import hub_server, needed
 from strata.site.context import SiteContext
 from strata_bench.tapis_client import tapipy_python
 from strata_services.inference.service import SERVICE as INFERENCE

@@ -14,7 +14,7 @@ from strata.catalogue.service import SYSTEM_NAMESPACE
 from strata.models.site import Site
 from strata.observe.workloads import STABLE
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts_with
+from strata.site.host_list import hosts_with
 from strata_bench.waiting import eventually
 from strata_services.htcondor.service import SERVICE as HTCONDOR
 from strata_services.jupyterhub.service import SERVICE as JUPYTERHUB

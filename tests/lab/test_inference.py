@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from strata.catalogue.needs import Hostname
-from strata.catalogue.site import needed
+from strata.catalogue.site_services import needed
 from strata.drift.platform import objects_drift
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY

@@ -18,7 +18,7 @@ import pytest
 from strata.access.helm import helm
 from strata.access.podman import podman, site_containers
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts_with
+from strata.site.host_list import hosts_with
 from strata_bench.waiting import eventually
 from strata_lab.podman_service import socket_path
 from strata_services.portal.service import SERVICE as PORTAL

@@ -22,7 +22,7 @@ import pytest
 
 from strata.progress import Silent
 from strata.site.paths import REPOSITORY
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 from strata.toolchain import bin_directory, ensure, load_versions
 from strata.toolchain.versions import architecture

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 import yaml
 
-from strata.kubespray.source import mirrored_archive, pinned
+from strata.installers.kubespray.source import mirrored_archive, pinned
 from strata.models.hosts import Machine
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 from strata.toolchain.resolve import mirror_directory
 

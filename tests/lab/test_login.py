@@ -13,7 +13,7 @@ from selenium.common.exceptions import TimeoutException, WebDriverException
 from selenium.webdriver.common.keys import Keys
 
 from strata.catalogue.published import PublishedService, published
-from strata.catalogue.site import issuer
+from strata.catalogue.site_services import issuer
 from strata.site.context import SiteContext
 from strata.verify.waiting import settled
 from strata_bench.browser import Browser

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from strata.models.hosts import Machine
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 
 from .commands import strata, up

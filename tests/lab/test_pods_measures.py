@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from strata.catalogue.site import metrics_server
+from strata.catalogue.site_services import metrics_server
 from strata.site.context import SiteContext
 
 from .test_pods import START_SECONDS, Member, ada, member, new_name

@@ -27,7 +27,7 @@ from strata.report.model import SiteReport
 from strata.report.page import render_page
 from strata.roles import units_of
 from strata.site.context import SiteContext
-from strata.site.hosts import running_roles
+from strata.site.host_list import running_roles
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import REPOSITORY
 from strata.toolchain import bin_directory

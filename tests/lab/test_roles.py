@@ -15,7 +15,7 @@ import pytest
 import requests
 
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts_with
+from strata.site.host_list import hosts_with
 from strata.site.paths import REPOSITORY
 from strata.verify.pods import Kubectl
 from strata_lab.openstack_controller import controller_address

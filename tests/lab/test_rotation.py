@@ -11,11 +11,11 @@ import requests
 
 from strata.catalogue.service import FINGERPRINT_KEY
 from strata.engine.rotation import AUTHORITY, PASSPHRASE, SSH_KEY
-from strata.inventory.ports import REGISTRY
+from strata.inventory.port_numbers import REGISTRY
 from strata.inventory.topology import database_secret
 from strata.models.site import Site
 from strata.site.context import SiteContext
-from strata.site.hosts import address_of
+from strata.site.host_list import address_of
 from strata_services.keycloak.service import ADMIN_SECRET, SIGNING_KEY
 
 from .authentication import attempts, served_certificates

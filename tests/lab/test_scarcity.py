@@ -16,7 +16,7 @@ import yaml
 
 from strata.access.podman import podman, site_containers, site_networks
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts_with
+from strata.site.host_list import hosts_with
 from strata.site.paths import SitePaths
 from strata_bench.waiting import eventually
 from strata_lab.memory import available

@@ -19,7 +19,7 @@ import pytest
 
 from strata.access.podman import image_names, podman, site_images
 from strata.images.build import LOCAL_PREFIX
-from strata.platform.secrets import platform_state, secret_manifests
+from strata.platform.release_secrets import platform_state, secret_manifests
 from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import REPOSITORY, cache_directory

@@ -15,7 +15,7 @@ import pytest
 
 from strata.catalogue.issuer import Issuer
 from strata.catalogue.needs.bucket import ACCESS_KEY, SECRET_KEY
-from strata.catalogue.site import s3_endpoint
+from strata.catalogue.site_services import s3_endpoint
 from strata.models.platform import Tenant
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY

@@ -14,12 +14,12 @@ import pytest
 
 from strata.access.podman import podman
 from strata.catalogue.issuer import Issuer
-from strata.catalogue.site import s3_endpoint
+from strata.catalogue.site_services import s3_endpoint
 from strata.models.site import Site
 from strata.observe.metrics import metrics_of
 from strata.observe.workloads import STABLE
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts_with
+from strata.site.host_list import hosts_with
 from strata_bench.waiting import eventually
 from strata_services.accounting.service import SERVICE as ACCOUNTING
 from strata_services.htcondor.needs import EXECUTE_NAMESPACE

@@ -10,9 +10,9 @@ import pytest
 
 from strata.access.podman import podman
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts_with
+from strata.site.host_list import hosts_with
 from strata.site.paths import SitePaths
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata_bench.waiting import eventually
 
 from .commands import strata, up

@@ -14,7 +14,7 @@ import requests
 
 from strata.models.site import Site
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts_with
+from strata.site.host_list import hosts_with
 
 from .commands import up
 from .editing import edit

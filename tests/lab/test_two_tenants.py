@@ -19,12 +19,12 @@ from strata.access.kubectl import run_kubectl
 from strata.access.login import user_kubeconfig
 from strata.catalogue.issuer import Issuer
 from strata.catalogue.needs.bucket import ACCESS_KEY, SECRET_KEY
-from strata.catalogue.site import s3_endpoint
-from strata.inventory.ports import NFS
-from strata.models.accelerators import CATALOGUE
+from strata.catalogue.site_services import s3_endpoint
+from strata.inventory.port_numbers import NFS
+from strata.models.accelerator_catalogue import CATALOGUE
 from strata.models.platform import Tenant
 from strata.site.context import SiteContext
-from strata.site.hosts import address_of
+from strata.site.host_list import address_of
 from strata.site.outputs import write_private
 from strata.verify.waiting import settled
 from strata_services.accounting.service import AUDIENCE

@@ -19,7 +19,7 @@ import pytest
 import requests
 
 from strata.catalogue.service import SYSTEM_NAMESPACE
-from strata.catalogue.site import issuer
+from strata.catalogue.site_services import issuer
 from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import REPOSITORY

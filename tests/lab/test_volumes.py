@@ -15,7 +15,7 @@ import pytest
 
 from strata.catalogue.site_volumes import MountedVolume, volumes
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts_with
+from strata.site.host_list import hosts_with
 from strata.site.outputs import ImageOutputs
 from strata.toolchain import bin_directory
 from strata.verify import pods

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from strata.access.podman import SITE_LABEL, podman
 from strata.access.ssh import wait_for_ssh
-from strata.engine.installers import cluster_tools
+from strata.engine.cluster_installer import cluster_tools
 from strata.engine.keys import ensure_ssh_key
-from strata.engine.layers import pod_images_step
+from strata.engine.up_steps import pod_images_step
 from strata.images.pod_images import ensure_site_bases
 from strata.models.hosts import Machine
 from strata.progress import Silent

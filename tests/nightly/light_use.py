@@ -20,7 +20,7 @@ from strata.access.kubectl import kubectl_json
 from strata.access.ssh import all_addresses
 from strata.observe.hosts import ssh
 from strata.site.context import SiteContext
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.verify.pods import PodRequest, run
 
 PERIOD_SECONDS = 60.0

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from strata.site.context import SiteContext
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.engine.lock import site_lock
+from strata.engine.run_lock import site_lock
 from strata.site.paths import SitePaths, make_private
 
 

@@ -6,7 +6,7 @@ from strata.inventory import Template
 from strata.inventory.topology import service_names
 from strata.models.site import Site
 from strata.roles import DEBIAN_RELEASES
-from strata.site.hosts import hosts
+from strata.site.host_list import hosts
 from strata.site.outputs import CloudOutputs
 
 

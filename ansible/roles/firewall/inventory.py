@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv4Network, IPv6Network, collapse_addresses, ip_address, ip_network
 
 from strata.models.site import Site
-from strata.site.hosts import hosts
+from strata.site.host_list import hosts
 from strata.site.openings import BASTION, EVERY_HOST, Opening, behind_bastion, networks_of, openings
 from strata.site.outputs import CloudOutputs
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from strata.inventory.kubernetes import cluster_of
-from strata.models.accelerators import Accelerator
+from strata.models.accelerator_catalogue import Accelerator
 from strata.models.gpu_nodes import gpu_nodes, node_labels, pool_of
 from strata.models.site import Site
 from strata.site.outputs import CloudOutputs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strata.models.site import Site
-from strata.site.hosts import LOAD_BALANCER, hosts_with
+from strata.site.host_list import LOAD_BALANCER, hosts_with
 from strata.site.outputs import CloudOutputs
 
 

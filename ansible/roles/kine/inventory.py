@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from strata.catalogue.needs.database import KINE_DATABASE
-from strata.inventory.ports import DATASTORE, POSTGRESQL
+from strata.inventory.port_numbers import DATASTORE, POSTGRESQL
 from strata.inventory.topology import database_secret, secret, service_certificate
 from strata.models.site import Site
-from strata.site.hosts import address_of, hosts_with, replicated_postgresql
+from strata.site.host_list import address_of, hosts_with, replicated_postgresql
 from strata.site.outputs import CloudOutputs
 from strata.toolchain import bin_directory
 

@@ -6,10 +6,10 @@ from strata.catalogue.cluster_login import CLIENT, PREFIX, ClusterLogin, cluster
 from strata.catalogue.issuer import GROUPS_CLAIM, USERNAME_CLAIM
 from strata.inventory import Template
 from strata.inventory.kubernetes import cluster_of, endpoint, image_repository
-from strata.inventory.ports import DATASTORE
+from strata.inventory.port_numbers import DATASTORE
 from strata.inventory.topology import certificate, service_names
 from strata.models.site import Site
-from strata.site.hosts import address_of, api_host, balanced_api, hosts_with
+from strata.site.host_list import address_of, api_host, balanced_api, hosts_with
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths
 from strata.toolchain import bin_directory, load_versions

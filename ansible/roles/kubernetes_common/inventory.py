@@ -5,10 +5,10 @@ from __future__ import annotations
 from strata.inventory import Template
 from strata.inventory.clients import NODES, NODES_SECRET
 from strata.inventory.kubernetes import endpoint, image_repository, registry_name
-from strata.inventory.ports import REGISTRY
+from strata.inventory.port_numbers import REGISTRY
 from strata.inventory.topology import secret
 from strata.models.site import Site
-from strata.site.hosts import address_of
+from strata.site.host_list import address_of
 from strata.site.outputs import CloudOutputs
 from strata.toolchain import bin_directory, load_versions
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from strata.inventory.ports import INGRESS, KUBERNETES_API, POSTGRESQL
+from strata.inventory.port_numbers import INGRESS, KUBERNETES_API, POSTGRESQL
 from strata.models.site import Site
 from strata.roles import port
-from strata.site.hosts import balanced_api, hosts_with, ingress_nodes, replicated_postgresql
+from strata.site.host_list import balanced_api, hosts_with, ingress_nodes, replicated_postgresql
 from strata.site.outputs import CloudOutputs
 
 

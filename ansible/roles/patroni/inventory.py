@@ -5,7 +5,7 @@ from __future__ import annotations
 from strata.inventory.topology import host_networks_with, secret
 from strata.models.site import Site
 from strata.roles import port
-from strata.site.hosts import hosts_with
+from strata.site.host_list import hosts_with
 from strata.site.outputs import CloudOutputs
 
 

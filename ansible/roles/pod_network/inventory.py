@@ -6,7 +6,7 @@ from strata.inventory.clients import pod_services
 from strata.inventory.kubernetes import cluster_of
 from strata.inventory.topology import host_networks
 from strata.models.site import Site
-from strata.site.hosts import LOAD_BALANCER, hosts, running_roles
+from strata.site.host_list import LOAD_BALANCER, hosts, running_roles
 from strata.site.outputs import CloudOutputs
 from strata.toolchain import bin_directory
 

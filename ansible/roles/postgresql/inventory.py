@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from strata.catalogue.site_needs import databases
 from strata.inventory.clients import database_clients
-from strata.inventory.ports import POSTGRESQL
+from strata.inventory.port_numbers import POSTGRESQL
 from strata.inventory.topology import database_secret, secret, service_certificate
 from strata.models.site import Site
 from strata.site.data_protection import ProtectedResources
-from strata.site.hosts import archived_postgresql, replicated_postgresql
+from strata.site.host_list import archived_postgresql, replicated_postgresql
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths
 

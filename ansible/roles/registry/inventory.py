@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from strata.inventory import Template
 from strata.inventory.clients import OPERATOR, OPERATOR_SECRET, pull_users
-from strata.inventory.ports import REGISTRY, REGISTRY_PUSH
+from strata.inventory.port_numbers import REGISTRY, REGISTRY_PUSH
 from strata.inventory.topology import service_certificate
 from strata.models.site import Site
 from strata.site.outputs import CloudOutputs

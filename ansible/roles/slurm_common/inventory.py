@@ -6,7 +6,7 @@ from strata.inventory.topology import secret
 from strata.models.declared_hosts import DeclaredHost
 from strata.models.site import Site
 from strata.roles import port
-from strata.site.hosts import hosts_with
+from strata.site.host_list import hosts_with
 from strata.site.outputs import CloudOutputs
 from strata_roles.slurm_controller.nodes import partition_hosts, partitions, slurm_nodes
 from strata_roles.slurm_controller.settings import SlurmPartition

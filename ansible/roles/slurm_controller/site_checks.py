@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strata.models.accelerators import NVIDIA_RESOURCE
+from strata.models.accelerator_catalogue import NVIDIA_RESOURCE
 from strata.models.declared_hosts import declared_hosts
 from strata.models.finding import Finding, duplicates
 from strata.models.key_path import INSTANCES, MACHINES, KeyPath

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from strata.cli.main import run
 from strata.errors import UserError
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata_bench.breakdown import tree
 from strata_bench.catalogue import BENCHMARKS
 from strata_bench.document import write

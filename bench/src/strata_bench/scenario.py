@@ -10,7 +10,7 @@ import testinfra
 
 from strata.access.podman import podman
 from strata.site.context import SiteContext
-from strata.site_file.find import SITE_FILE
+from strata.site_file.inventories import SITE_FILE
 
 if TYPE_CHECKING:
     from testinfra.host import Host

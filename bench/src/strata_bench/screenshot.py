@@ -13,7 +13,7 @@ import tempfile
 import zlib
 from pathlib import Path
 
-from strata.drift import DriftReport
+from strata.drift_model import DriftReport
 from strata.models.gpu_nodes import gpu_nodes
 from strata.observe import CloudFacts, ClusterFacts, HostFacts, Observation, PlatformFacts, PodFacts, ServerFacts
 from strata.observe.facts import ServiceFacts
@@ -23,10 +23,10 @@ from strata.report.build import build_report
 from strata.report.page import TEMPLATES, render_page
 from strata.roles import KUBERNETES_ROLES, units_of
 from strata.site.context import SiteContext
-from strata.site.hosts import running_roles
+from strata.site.host_list import running_roles
 from strata.site.outputs import CloudOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata_bench.browser import browser
 
 SITE = "lab"

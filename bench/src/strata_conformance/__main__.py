@@ -10,11 +10,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from strata.access.environment import site_environment
+from strata.access.site_environment import site_environment
 from strata.cli.main import run
 from strata.locks import file_lock
 from strata.site.context import SiteContext
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.toolchain import tools_environment
 from strata_bench.terminal import Lines, ending_in_order
 from strata_conformance import cluster, expected

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from strata.access.podman import podman
-from strata.engine.layers import registry_address
+from strata.engine.up_steps import registry_address
 from strata.errors import UserError
 from strata.images.build import ImageSource
 from strata.images.filesystem_build import ensure

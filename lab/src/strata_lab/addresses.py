@@ -17,7 +17,7 @@ from strata.models.site import Site
 from strata.provider import provider_of
 from strata.site.outputs import write_private
 from strata.site.paths import state_directory
-from strata.site_file.find import find_site, site_names
+from strata.site_file.inventories import find_site, site_names
 from strata.site_file.loader import load_site
 from strata.site_file.problems import SiteError
 from strata.site_file.renumber import IPNetwork

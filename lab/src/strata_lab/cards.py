@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from strata.models.accelerators import Accelerator
+from strata.models.accelerator_catalogue import Accelerator
 
 CLASS_CODES = {"gpu": "030200", "fpga": "120000"}
 """PCI class codes: 3D controller, processing accelerator."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strata.access.podman import container_status
-from strata.findings import MISSING, Drift
+from strata.drift_model import MISSING, Drift
 from strata.layers import Layer
 from strata.models.site import Site
 from strata_lab import backup_store, controller

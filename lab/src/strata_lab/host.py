@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from strata.engine.lock import machine_lock
+from strata.engine.run_lock import machine_lock
 from strata.errors import UserError
 from strata.site.outputs import write_private
 from strata.site.paths import state_directory

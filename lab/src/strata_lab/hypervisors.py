@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from strata.engine import playbook_state
 from strata.engine.ansible import run_playbook
-from strata.engine.disruption import Applied, leaving_instances
-from strata.engine.steps import Refused
+from strata.engine.changes.disruption import Applied, leaving_instances
+from strata.engine.runner import Refused
 from strata.observe.cloud import observe_cloud
 from strata.progress import Progress
 from strata.site.context import SiteContext

@@ -7,7 +7,7 @@ from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from strata.findings import Drift, OrphanedResource
+from strata.drift_model import Drift, OrphanedResource
 from strata.layers import Step
 from strata.lifecycle import CloudLifecycle
 from strata.progress import Progress

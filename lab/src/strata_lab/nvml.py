@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from strata.models.accelerators import LONG_TERM_BRANCH, Accelerator
+from strata.models.accelerator_catalogue import LONG_TERM_BRANCH, Accelerator
 from strata_lab.paths import NVIDIA
 
 LIBRARY = "libnvidia-ml.so.1"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from strata.access.podman import SITE_LABEL, list_containers, podman
-from strata.findings import OrphanedResource
+from strata.drift_model import OrphanedResource
 from strata.layers import Layer
 from strata_lab import backup_store
 

@@ -9,9 +9,9 @@ from strata.layers import Layer, Playbook
 from strata.models.cloud import Cloud
 from strata.models.compute import Hypervisor, Image
 from strata.provider.base import SIMULATED_CARDS, ImageUpload, Subnet
-from strata.provider.cloud import CloudProvider
+from strata.provider.cloud_provider import CloudProvider
 from strata.provider.deployment_host import Problem
-from strata.site.hosts import Host
+from strata.site.host_list import Host
 from strata_lab import openstack_controller
 from strata_lab.cards import simulated_cards
 from strata_lab.filesystems import node_filesystem

@@ -12,7 +12,7 @@ from strata.access.ssh import forwarded_port
 from strata.errors import UserError
 from strata.roles import port
 from strata.site.context import SiteContext
-from strata.site.hosts import address_of
+from strata.site.host_list import address_of
 from strata_services.accounting.service import DATABASE
 
 Connection = psycopg.Connection[Any]

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from strata.cli.main import app
 from strata.errors import UserError
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 from strata_bench.services import PostgreSQL
 from strata_services.accounting import commands

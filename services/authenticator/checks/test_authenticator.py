@@ -11,7 +11,7 @@ import requests
 from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
 from strata.catalogue.published import api_url
-from strata.catalogue.site import issuer
+from strata.catalogue.site_services import issuer
 from strata.models.site import Site
 from strata.verify.api import Api, envelope
 from strata.verify.pods import Kubectl

@@ -12,8 +12,8 @@ import yaml
 
 from strata.catalogue.published import published
 from strata.catalogue.service import Service
-from strata.catalogue.site import issuer
 from strata.catalogue.site_needs import audiences
+from strata.catalogue.site_services import issuer
 from strata.plan import plan
 from strata.site_file.loader import load_site
 from strata.site_file.problems import SiteError

@@ -16,8 +16,8 @@ import yaml
 from strata.catalogue.needs import BatchQueue
 from strata.catalogue.service import Service
 from strata.catalogue.site_volumes import volumes
+from strata.platform.release_secrets import secret_manifests
 from strata.platform.releases import PlatformState, releases, service_context
-from strata.platform.secrets import secret_manifests
 from strata.site_file.loader import load_site
 from strata.site_file.problems import SiteError
 from strata_services.accounting.service import SERVICE as READER

@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from strata.catalogue.service import Service
-from strata.catalogue.site import model_endpoint
 from strata.catalogue.site_needs import hub_clients
+from strata.catalogue.site_services import model_endpoint
 from strata.site_file.loader import load_site
 from strata.site_file.problems import SiteError
 from strata_bench.services import service_python

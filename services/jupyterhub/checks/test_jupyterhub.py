@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import requests
 
-from strata.catalogue.site import batch_server
+from strata.catalogue.site_services import batch_server
 from strata.verify.pods import Kubectl, PodRequest, run
 from strata.verify.waiting import settled
 from strata.verify.workers import ACCELERATORS

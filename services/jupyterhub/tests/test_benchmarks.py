@@ -10,7 +10,7 @@ import yaml
 from strata.errors import UserError
 from strata.progress import Silent
 from strata.site.paths import REPOSITORY
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata_bench.catalogue import BENCHMARKS
 from strata_bench.model import Bench
 from strata_services.jupyterhub.simulated import TAINT

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from strata.catalogue.service import Service
-from strata.catalogue.site import batch_server
+from strata.catalogue.site_services import batch_server
 from strata.platform.releases import PlatformState, releases
 from strata.site_file.loader import load_site
 from strata.site_file.problems import SiteError

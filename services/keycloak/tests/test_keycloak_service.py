@@ -61,7 +61,7 @@ def test_the_program_reads_what_the_service_writes(
 
     more = replace(SERVICE, needs=lambda settings: (*SERVICE.needs(settings), NOTEBOOKS))
     table = tuple(more if service is SERVICE else service for service in services())
-    monkeypatch.setattr("strata.catalogue.site.services", lambda: table)
+    monkeypatch.setattr("strata.catalogue.site_services.services", lambda: table)
     context: ServiceContext[Any] = context_of(SERVICE, with_people(lab, tmp_path))
     (tmp_path / "site.json").write_text(context.secret_data()["site.json"])
     desired = load(tmp_path / "site.json", ("key",))

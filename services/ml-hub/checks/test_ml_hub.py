@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import requests
 
-from strata.catalogue.site import hub_server
+from strata.catalogue.site_services import hub_server
 from strata.models.site import Site
-from strata.site.hosts import hosts_with
+from strata.site.host_list import hosts_with
 from strata.site.outputs import CloudOutputs
 from strata.verify.api import Api, envelope
 from strata.verify.pods import Kubectl, running_pods

@@ -14,7 +14,7 @@ from strata.catalogue.needs.hostname import INGRESS_NAMESPACE
 from strata.catalogue.published import published
 from strata.site.paths import REPOSITORY
 from strata.site.secrets import pki
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 from strata_bench.api_server import ApiServer
 from strata_bench.helm import Helm, Objects

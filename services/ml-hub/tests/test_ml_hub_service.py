@@ -13,8 +13,8 @@ import yaml
 
 from strata.catalogue.needs import Client
 from strata.catalogue.service import Service
-from strata.catalogue.site import issuer, needed
 from strata.catalogue.site_needs import token_audiences
+from strata.catalogue.site_services import issuer, needed
 from strata.errors import UserError
 from strata.site_file.loader import load_site
 from strata.site_file.problems import SiteError

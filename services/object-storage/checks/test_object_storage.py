@@ -10,7 +10,7 @@ import pytest
 import requests
 
 from strata.catalogue.needs.bucket import S3Endpoint, bucket_key
-from strata.catalogue.site import s3_endpoint
+from strata.catalogue.site_services import s3_endpoint
 from strata.models.platform import Tenant
 from strata.models.site import Site
 from strata.site.context import SiteContext

@@ -15,10 +15,10 @@ from strata.catalogue.needs import Bucket
 from strata.catalogue.needs.bucket import bucket_key
 from strata.catalogue.needs.metrics import SCRAPERS
 from strata.catalogue.service import Service
-from strata.catalogue.site import required_endpoint
+from strata.catalogue.site_services import required_endpoint
 from strata.catalogue.site_volumes import volumes
+from strata.platform.release_secrets import secret_manifests
 from strata.platform.releases import PlatformState, releases, service_context
-from strata.platform.secrets import secret_manifests
 from strata.site_file.loader import load_site
 from strata.site_file.problems import SiteError
 from strata_services.object_storage.service import SERVICE
@@ -42,7 +42,7 @@ def with_bucket(monkeypatch: pytest.MonkeyPatch) -> Service[Any]:
     (chosen,) = (service for service in services() if service.name == "accounting")
     other = replace(chosen, needs=lambda settings: (*chosen.needs(settings), NOTES))
     table = tuple(other if service is chosen else service for service in services())
-    monkeypatch.setattr("strata.catalogue.site.services", lambda: table)
+    monkeypatch.setattr("strata.catalogue.site_services.services", lambda: table)
     return other
 
 

@@ -7,7 +7,7 @@ import re
 import pytest
 import requests
 
-from strata.catalogue.site import installed, issuer
+from strata.catalogue.site_services import installed, issuer
 from strata.models.site import Site
 from strata.verify.waiting import settled
 from strata_services.accounting.service import SERVICE as ACCOUNTING

@@ -20,7 +20,7 @@ import yaml
 from strata.catalogue.needs import Hostname
 from strata.catalogue.needs.metrics import SCRAPERS
 from strata.catalogue.service import Service
-from strata.catalogue.site import needed
+from strata.catalogue.site_services import needed
 from strata.site_file.loader import load_site
 from strata_bench.https_server import https_server
 from strata_bench.module_file import load_module

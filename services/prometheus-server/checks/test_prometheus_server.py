@@ -14,11 +14,11 @@ import requests
 from strata.catalogue.needs import Metrics
 from strata.catalogue.needs.metrics import SCRAPERS
 from strata.catalogue.published import published
-from strata.catalogue.site import needed
+from strata.catalogue.site_services import needed
 from strata.models.site import Site
 from strata.observe.metrics import Sample, metrics_of
 from strata.platform.ingress import INGRESS_RELEASE
-from strata.site.hosts import hosts, hosts_with
+from strata.site.host_list import hosts, hosts_with
 from strata.verify.pods import Kubectl, PodFailed, PodRequest, create, delete, run, running_pods
 from strata.verify.waiting import settled
 from strata_services.prometheus_server.grafana import dashboards, expressions

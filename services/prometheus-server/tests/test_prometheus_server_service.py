@@ -18,8 +18,8 @@ import yaml
 from strata.catalogue.needs import Metrics
 from strata.catalogue.needs.metrics import MONITORING_NAMESPACE, SCRAPERS
 from strata.catalogue.service import Service
-from strata.catalogue.site import needed
-from strata.models.accelerators import CATALOGUE
+from strata.catalogue.site_services import needed
+from strata.models.accelerator_catalogue import CATALOGUE
 from strata.report.load import FIGURES
 from strata.service_modules import SERVICES
 from strata.site.paths import REPOSITORY

@@ -8,7 +8,7 @@ import pytest
 
 from strata.errors import UserError
 from strata.progress import Silent
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata_bench.catalogue import BENCHMARKS
 from strata_bench.model import Bench
 

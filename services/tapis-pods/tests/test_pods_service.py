@@ -16,8 +16,8 @@ import yaml
 from strata.catalogue.needs import Client
 from strata.catalogue.published import published, wildcards
 from strata.catalogue.service import Service
-from strata.catalogue.site import needed
 from strata.catalogue.site_needs import query_clients
+from strata.catalogue.site_services import needed
 from strata.catalogue.site_volumes import volumes
 from strata.site_file.loader import load_site
 from strata.site_file.problems import SiteError

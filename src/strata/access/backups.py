@@ -12,7 +12,7 @@ from strata.catalogue.backup_items import backup_items
 from strata.errors import UserError
 from strata.progress import Progress
 from strata.site.context import SiteContext
-from strata.site.hosts import POSTGRESQL, Host, archived_postgresql, hosts_with
+from strata.site.host_list import POSTGRESQL, Host, archived_postgresql, hosts_with
 
 ROLE = "backup"
 PROGRAM = "/usr/local/sbin/strata-backup"

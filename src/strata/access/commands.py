@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from strata.access.environment import site_environment
+from strata.access.site_environment import site_environment
 
 if TYPE_CHECKING:  # the substitute for Pulumi's Kubernetes plugin, which each run starts, loads no site model
     from strata.site.context import SiteContext

@@ -9,7 +9,7 @@ import requests
 from requests.adapters import HTTPAdapter
 
 from strata.site.context import SiteContext
-from strata.site.hosts import outside_of
+from strata.site.host_list import outside_of
 
 
 class _NamedAdapter(HTTPAdapter):

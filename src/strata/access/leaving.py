@@ -8,14 +8,14 @@ from typing import Any
 from strata.access.kubectl import Unanswered, ask_program
 from strata.access.ssh import Unreachable, run_ssh
 from strata.access.users import disable_user, remove_user
-from strata.catalogue.leaving import LeavingProgram
+from strata.catalogue.leaving_program import LeavingProgram
 from strata.catalogue.needs.bucket import secret_names
 from strata.catalogue.needs.shared_volume import SharedVolume
-from strata.catalogue.site import installed, s3_endpoint
+from strata.catalogue.site_services import installed, s3_endpoint
 from strata.errors import UserError
 from strata.progress import Progress
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts_with
+from strata.site.host_list import hosts_with
 
 ARCHIVE = ".archive"
 """In a shared volume: folders of users who have left; no user has this name."""

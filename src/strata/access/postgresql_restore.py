@@ -10,7 +10,7 @@ from strata.access.ssh import UNREACHABLE
 from strata.errors import UserError
 from strata.progress import Progress
 from strata.site.context import SiteContext
-from strata.site.hosts import Host, replicated_postgresql
+from strata.site.host_list import Host, replicated_postgresql
 
 ITEM = "postgresql"
 """All databases of the site; `database/NAME` is the dump of one."""

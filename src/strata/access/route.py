@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 from strata.models.site import Site
-from strata.site.hosts import Host, hosts
+from strata.site.host_list import Host, hosts
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths
 

@@ -14,7 +14,7 @@ from strata.access.route import as_root, login_user, route, ssh_options
 from strata.errors import UserError
 from strata.progress import Progress
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts
+from strata.site.host_list import hosts
 from strata.site.outputs import write_private
 from strata.site.paths import SitePaths
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from strata.access.kubectl import Unanswered, ask_program
 from strata.catalogue.issuer import UserProgram
-from strata.catalogue.site import issuer
+from strata.catalogue.site_services import issuer
 from strata.errors import UserError
 from strata.models.types import EMAIL_PATTERN, USER_PATTERN, USER_RULE
 from strata.site.context import SiteContext

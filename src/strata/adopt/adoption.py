@@ -12,10 +12,10 @@ from strata.adopt.matching import Match, match
 from strata.adopt.project import KINDS, Objects, of_kind, project_of, read_project
 from strata.adopt.unread import fill_in
 from strata.cloud.clouds_file import entries
-from strata.engine.disruption import REPLACED, Applied, Approval, Disruption, disruptions
-from strata.engine.existing_cloud import answering, check_existing_cloud, check_volume_sizes
+from strata.engine.changes.disruption import REPLACED, Applied, Approval, Disruption, disruptions
+from strata.engine.existing_cloud.checks import answering, check_existing_cloud, check_volume_sizes
 from strata.engine.keys import ensure_ssh_key
-from strata.engine.layers import PULUMI_TOOLS
+from strata.engine.up_steps import PULUMI_TOOLS
 from strata.errors import UserError
 from strata.layers import Layer, Step, StepResult
 from strata.models.cloud import Cloud

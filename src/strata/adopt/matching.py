@@ -9,10 +9,10 @@ from typing import Any
 from strata.adopt.project import KINDS, CloudObject, Objects, of_kind
 from strata.cloud.arguments import virtual_address_arguments
 from strata.cloud.network import ipv4_name
-from strata.cloud.ports import security_group_arguments
+from strata.cloud.role_ports import security_group_arguments
 from strata.errors import UserError
 from strata.models.site import Site
-from strata.site.hosts import LOAD_BALANCER
+from strata.site.host_list import LOAD_BALANCER
 from strata.site_file.problems import suggestion
 from strata.stacks.rehearsal import Creation
 

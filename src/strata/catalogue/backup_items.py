@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from strata.catalogue.needs.left_out import LeftOutOfBackups
-from strata.catalogue.site import needed
 from strata.catalogue.site_needs import databases
+from strata.catalogue.site_services import needed
 from strata.catalogue.site_volumes import export_paths
 from strata.models.declared_hosts import declared_hosts
 from strata.models.site import Site

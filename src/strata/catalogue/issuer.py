@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from strata.catalogue.discovery import services
 from strata.catalogue.service import ServiceContext
-from strata.catalogue.site import issuer
+from strata.catalogue.site_services import issuer
 from strata.errors import UserError
 from strata.models.finding import Finding
 from strata.models.key_path import KeyPath

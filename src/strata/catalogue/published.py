@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from strata.catalogue.needs.api_path import ApiPath
 from strata.catalogue.needs.hostname import API_HOSTNAME, Hostname
 from strata.catalogue.needs.wildcard_hostname import WildcardHostname
-from strata.catalogue.site import needed
+from strata.catalogue.site_services import needed
 from strata.models.key_path import KeyPath
 from strata.models.site import Site
 

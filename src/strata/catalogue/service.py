@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from strata.catalogue.leaving import LeavingProgram
+from strata.catalogue.leaving_program import LeavingProgram
 from strata.catalogue.need import Need, SecretReference
 from strata.errors import UserError
 from strata.image_reference import ImageReference

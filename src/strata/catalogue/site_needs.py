@@ -20,7 +20,7 @@ from strata.catalogue.needs.model_endpoint import ModelEndpoints
 from strata.catalogue.needs.namespace import Namespace
 from strata.catalogue.needs.tenant_quota import TenantQuota
 from strata.catalogue.service import Values
-from strata.catalogue.site import installed, needed
+from strata.catalogue.site_services import installed, needed
 from strata.models.site import Site
 
 

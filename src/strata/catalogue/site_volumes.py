@@ -14,7 +14,7 @@ from strata.catalogue.needs.shared_volume import (
     tenant_exports,
 )
 from strata.catalogue.service import Service
-from strata.catalogue.site import needed
+from strata.catalogue.site_services import needed
 from strata.models.hosts import NfsExport
 from strata.models.platform import Tenant
 from strata.models.site import Site

@@ -10,7 +10,7 @@ import typer
 from strata.errors import UserError
 from strata.layers import Layer
 from strata.site.paths import INSTALLED
-from strata.site_file.find import find_site, site_names
+from strata.site_file.inventories import find_site, site_names
 from strata.site_file.loader import load_site
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strata.cli.arguments import site_file
-from strata.engine.lock import refresh
+from strata.engine.run_lock import refresh
 from strata.site.context import SiteContext
 
 

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from strata.engine.steps import StepReport
+from strata.engine.runner import StepReport
 from strata.layers import Step
 
 MARKS = {"done": "[green]✓[/]", "failed": "[red]✗[/]", "skipped": "[dim]–[/]"}
@@ -42,7 +42,7 @@ class _Line:
 
 
 class RunDisplay:
-    """Context manager; implements `strata.engine.steps.Display`.
+    """Context manager; implements `strata.engine.runner.Display`.
 
     Args:
         quiet: nothing is shown, for `--json`.

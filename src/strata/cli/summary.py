@@ -7,8 +7,8 @@ from rich.table import Table
 
 from strata.access.users import without_group
 from strata.catalogue.published import published
-from strata.catalogue.site import issuer
-from strata.engine.steps import RunReport
+from strata.catalogue.site_services import issuer
+from strata.engine.runner import RunReport
 from strata.errors import UserError
 from strata.layers import Layer
 from strata.models.site import Site

@@ -19,7 +19,7 @@ from strata.models.site import Site
 from strata.provider import Provider
 from strata.pulumi_program import without_traceback
 from strata.roles import KUBERNETES_ROLES
-from strata.site.hosts import LOAD_BALANCER
+from strata.site.host_list import LOAD_BALANCER
 from strata.site.paths import SitePaths
 
 SITE_METADATA = "strata_site"

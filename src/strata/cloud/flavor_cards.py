@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from strata.models.accelerators import Accelerator
+from strata.models.accelerator_catalogue import Accelerator
 
 ALIAS = "pci_passthrough:alias"
 RESOURCE_CLASS = "CUSTOM_PCI_"

@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from strata.access.openstack import connect, project_id, visible_servers
+from strata.drift.instance_ports import port_differences
 from strata.drift.instances import disruptive_drift, instance_differences
 from strata.drift.made import Difference, MadeObjects, made_objects
 from strata.drift.network import network_differences
-from strata.drift.ports import port_differences
+from strata.drift_model import Drift
 from strata.errors import UserError
-from strata.findings import Drift
 from strata.progress import Progress
 from strata.site.context import SiteContext
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from strata.access.kubectl import kubectl_json
-from strata.findings import MISSING, Drift
+from strata.drift_model import MISSING, Drift
 from strata.inventory.build import Inventory, build_inventory
 from strata.layers import NODES_GROUP, Layer
 from strata.site.context import SiteContext

@@ -12,7 +12,7 @@ from typing import Any
 from strata.access.ssh import Unreachable, run_ssh
 from strata.drift import baseline, host_probe
 from strata.drift.baseline import HostBaseline, ManagedFile, ManagedUnit
-from strata.findings import MISSING, Drift
+from strata.drift_model import MISSING, Drift
 from strata.inventory.build import build_inventory
 from strata.layers import Layer, Playbook
 from strata.retry import wait_until

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from strata.drift.made import DEFAULTS, Difference, Made, MadeObjects, Property
-from strata.findings import ABSENT, MISSING, PRESENT
+from strata.drift_model import ABSENT, MISSING, PRESENT
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from strata.findings import Drift
+from strata.drift_model import Drift
 from strata.layers import Layer
 from strata.site.context import SiteContext
 from strata.stacks.events import label, urn_name
-from strata.stacks.state import project_name, read_deployment, state_file
+from strata.stacks.pulumi_state import project_name, read_deployment, state_file
 
 DEFAULTS = "__defaults"
 """Among a resource's inputs: keys that the program left to the provider."""

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from strata.drift.made import Difference, Made, MadeObjects, Property
-from strata.findings import ABSENT, MISSING, PRESENT
+from strata.drift_model import ABSENT, MISSING, PRESENT
 
 INTERFACE_OWNERS = frozenset(
     {

@@ -11,12 +11,12 @@ from strata.access.helm import all_releases
 from strata.access.helm_storage import StoredRelease
 from strata.access.kubectl import Unanswered, kubectl_json
 from strata.drift.additions import removable, remove_additions
+from strata.drift_model import ABSENT, MISSING, Drift
 from strata.errors import UserError
-from strata.findings import ABSENT, MISSING, Drift
 from strata.layers import Layer
 from strata.observe.workloads import SCALED_BY
+from strata.platform.release_secrets import is_as_applied, live_secrets, platform_state, secret_manifests
 from strata.platform.releases import releases
-from strata.platform.secrets import is_as_applied, live_secrets, platform_state, secret_manifests
 from strata.site.context import SiteContext
 
 FIELD_MANAGER = "helm"

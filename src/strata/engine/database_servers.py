@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from strata.engine.disruption import SECTIONS, Applied
+from strata.engine.changes.disruption import SECTIONS, Applied
 from strata.errors import UserError
 from strata.layers import Layer
 from strata.site.context import SiteContext
-from strata.site.hosts import POSTGRESQL
+from strata.site.host_list import POSTGRESQL
 
 
 def require_same_servers(context: SiteContext) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from strata.engine.disruption import Approval, ApprovalNeeded, Disruption
+from strata.engine.changes.disruption import Approval, ApprovalNeeded, Disruption
 from strata.errors import UserError
 from strata.layers import Layer, Step, StepResult
 from strata.progress import Progress
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts_with
+from strata.site.host_list import hosts_with
 from strata.site.outputs import ClusterOutputs
 from strata.toolchain import load_versions
 

@@ -7,10 +7,10 @@ from contextlib import suppress
 
 from strata.access.kubectl import Unanswered, kubectl
 from strata.access.ssh import UNREACHABLE, Unreachable, forget_host_key, host_key_changed, run_ssh
-from strata.engine.disruption import Approval
-from strata.engine.drain import remove_nodes
+from strata.engine.changes.disruption import Approval
+from strata.engine.changes.drain import remove_nodes
 from strata.engine.machine_nodes import leaving_machines, machine_nodes, remember_nodes, with_machines
-from strata.engine.virtual_address import add_members, leaving_members
+from strata.engine.virtual_address_members import add_members, leaving_members
 from strata.errors import UserError
 from strata.progress import Progress
 from strata.site.context import SiteContext

@@ -12,8 +12,8 @@ from strata.platform.operator_values import operator_values
 from strata.platform.releases import releases
 from strata.progress import Progress
 from strata.site.context import SiteContext
-from strata.site.hosts import Host, hosts_with
-from strata.site.installers import builds_kubernetes_images
+from strata.site.host_list import Host, hosts_with
+from strata.site.installer_facts import builds_kubernetes_images
 from strata.site.outputs import ClusterOutputs
 from strata.toolchain import load_versions
 

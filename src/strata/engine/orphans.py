@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 from strata.access.helm import helm_releases
 from strata.access.kubectl import kubectl_json
 from strata.access.openstack import connect, project_id, server_groups, visible_servers, volumes
-from strata.findings import OrphanedResource
+from strata.drift_model import OrphanedResource
 from strata.layers import Layer
 from strata.lifecycle import CloudLifecycle
 from strata.roles import KUBERNETES_ROLES
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts
+from strata.site.host_list import hosts
 from strata.site.outputs import PARTIAL
 from strata.site.paths import SitePaths
-from strata.stacks.state import project_name, read_deployment, state_file
+from strata.stacks.pulumi_state import project_name, read_deployment, state_file
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

@@ -11,15 +11,15 @@ from typing import Literal
 from strata.access.ssh import Unreachable, all_addresses, run_ssh
 from strata.catalogue.needs import Secret
 from strata.catalogue.service import FINGERPRINT_KEY
-from strata.catalogue.site import needed
-from strata.engine.installers import cluster_installer
+from strata.catalogue.site_services import needed
+from strata.engine.cluster_installer import cluster_installer
 from strata.engine.keys import new_ssh_key
-from strata.engine.record import last_complete_run
+from strata.engine.run_record import last_complete_run
 from strata.errors import UserError
 from strata.layers import Layer
 from strata.progress import Progress
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts_with
+from strata.site.host_list import hosts_with
 from strata.site.outputs import write_private
 from strata.site.secrets.pki import validity
 from strata.site.secrets.store import AuthorityPhase, new_secret

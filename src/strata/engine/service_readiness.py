@@ -9,12 +9,12 @@ import requests
 from strata.access.https import site_session
 from strata.access.kubectl import Unanswered, kubectl_json
 from strata.catalogue.published import PublishedService, published
-from strata.catalogue.site import installed
+from strata.catalogue.site_services import installed
 from strata.errors import UserError
 from strata.progress import Progress
 from strata.retry import wait_until
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts_with, ingress_nodes
+from strata.site.host_list import hosts_with, ingress_nodes
 
 PUBLISHED_SECONDS = 150.0
 """Longest wait in seconds: a kube-proxy that lost the API server asks for the pods' addresses again after up to 60 s

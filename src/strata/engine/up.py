@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from strata.engine.changes.disruption import Approval, ApprovalNeeded, remember
 from strata.engine.database_servers import require_same_servers
-from strata.engine.disruption import Approval, ApprovalNeeded, remember
-from strata.engine.steps import Refused, RunReport, StepFailed
+from strata.engine.runner import Refused, RunReport, StepFailed
 from strata.layers import Layer
 from strata.site.context import SiteContext
 from strata.site.data_protection import ProtectedResources, authorize_removal

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from strata.catalogue.site import installed
+from strata.catalogue.site_services import installed
 from strata.image_reference import ImageReference
 from strata.images.build import ImageSource, load_digests, save_digests
 from strata.images.containerfile import BASES, bases, runs_commands
@@ -25,7 +25,7 @@ from strata.inventory.kubernetes import registry_name
 from strata.models.site import Site
 from strata.platform.nvidia_device_plugin import built_in_kinds
 from strata.progress import Progress
-from strata.site.installers import builds_kubernetes_images
+from strata.site.installer_facts import builds_kubernetes_images
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import REPOSITORY, SitePaths, cache_directory
 from strata.toolchain import ensure, load_versions

@@ -15,7 +15,7 @@ import requests
 from strata.access.https import named_session
 from strata.errors import UserError
 from strata.inventory.clients import OPERATOR
-from strata.inventory.ports import REGISTRY_PUSH
+from strata.inventory.port_numbers import REGISTRY_PUSH
 from strata.progress import Progress, Silent
 from strata.site.outputs import write_private
 

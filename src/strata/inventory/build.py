@@ -13,7 +13,7 @@ from strata.layers import NODES_GROUP
 from strata.models.site import Site
 from strata.provider import provider_of
 from strata.roles import KUBERNETES_ROLES, roles, roles_of
-from strata.site.hosts import conditions, hosts, running_roles
+from strata.site.host_list import conditions, hosts, running_roles
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths
 

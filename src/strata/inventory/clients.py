@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from strata.catalogue.needs.database import KINE_DATABASE, Database
 from strata.catalogue.needs.metrics import MONITORING_NAMESPACE
-from strata.catalogue.site import needed
+from strata.catalogue.site_services import needed
 from strata.inventory.topology import host_networks_with
 from strata.models.site import Site
 from strata.roles import DATABASE_PODS, MONITORING_PODS, PODS, clients_of, roles
-from strata.site.hosts import conditions, replicated_postgresql
+from strata.site.host_list import conditions, replicated_postgresql
 from strata.site.outputs import CloudOutputs
 
 OPERATOR = "operator"

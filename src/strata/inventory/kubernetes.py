@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ipaddress import IPv6Address, ip_address
 
-from strata.inventory.ports import REGISTRY
+from strata.inventory.port_numbers import REGISTRY
 from strata.models.cluster import Cluster
 from strata.models.site import Site
-from strata.site.hosts import address_of
+from strata.site.host_list import address_of
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.paths import SitePaths
 

@@ -10,7 +10,7 @@ from strata.catalogue.published import published
 from strata.inventory import Template
 from strata.models.site import Site
 from strata.roles import roles as all_roles
-from strata.site.hosts import LOAD_BALANCER, address_of, hosts, outside_of
+from strata.site.host_list import LOAD_BALANCER, address_of, hosts, outside_of
 from strata.site.outputs import CloudOutputs
 
 

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from strata.models.accelerators import CATALOGUE, NVIDIA, NVIDIA_RESOURCE, Accelerator
+from strata.models.accelerator_catalogue import CATALOGUE, NVIDIA, NVIDIA_RESOURCE, Accelerator
 from strata.models.base import Model
 from strata.models.types import ComputeCapability, Count, ExtendedResource, PciIdentifier, ProductName, Size
 

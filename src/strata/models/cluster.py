@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from strata.models.accelerators import LONG_TERM_BRANCH
+from strata.models.accelerator_catalogue import LONG_TERM_BRANCH
 from strata.models.base import Model, Unit
 from strata.models.kubespray import Kubespray
 from strata.models.types import DnsLabel, IPv4Net, LabelKey, LabelValue, Taint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from strata.models.accelerators import Accelerator
+from strata.models.accelerator_catalogue import Accelerator
 from strata.models.cluster import GpuNodes, GpuPool, Sharing
 from strata.models.declared_hosts import declared_hosts
 from strata.models.site import Site

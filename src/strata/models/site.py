@@ -8,8 +8,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, ModelWrapValidatorHandler, StrictBool, model_validator
 
+from strata.models.accelerator_catalogue import CATALOGUE, Accelerator
 from strata.models.accelerator_kinds import DescribedAccelerator, kinds_of
-from strata.models.accelerators import CATALOGUE, Accelerator
 from strata.models.access import Access
 from strata.models.base import Model
 from strata.models.cloud import Cloud

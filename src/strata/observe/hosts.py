@@ -22,7 +22,7 @@ from strata.observe.facts import OBSERVE_SECONDS, HostFacts
 from strata.roles import KUBERNETES_ROLES, Condition, Port, kernel_names, units_of
 from strata.roles import roles as all_roles
 from strata.site.context import SiteContext
-from strata.site.hosts import conditions, running_roles
+from strata.site.host_list import conditions, running_roles
 from strata.site.secrets.pki import validity
 
 NO_ADDRESS = "no address yet"

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from strata.access.kubectl import kubectl
 from strata.catalogue.needs.metrics import MONITORING_NAMESPACE, SCRAPERS
-from strata.catalogue.site import metrics_server
+from strata.catalogue.site_services import metrics_server
 from strata.site.context import SiteContext
 
 LOCAL = "http://localhost:9090"

@@ -14,7 +14,7 @@ from strata.access.https import load_balancer_address, site_session
 from strata.access.kubectl import Unanswered, kubectl
 from strata.catalogue.published import PublishedService, published
 from strata.catalogue.service import Question
-from strata.catalogue.site import installed
+from strata.catalogue.site_services import installed
 from strata.observe.facts import NOT_UP, OBSERVE_SECONDS, READ_SECONDS, ServiceFacts
 from strata.roles import port
 from strata.site.context import SiteContext

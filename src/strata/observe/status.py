@@ -13,7 +13,7 @@ from rich.table import Table
 from strata.catalogue.needs.namespace import Namespace
 from strata.catalogue.published import published
 from strata.catalogue.service import SYSTEM_NAMESPACE as SERVICES_NAMESPACE
-from strata.catalogue.site import needed
+from strata.catalogue.site_services import needed
 from strata.layers import Layer
 from strata.observe import HostFacts, Observation, observe
 from strata.observe.facts import WorkloadFacts
@@ -23,7 +23,7 @@ from strata.observe.workloads import SCALED_TO_0, SYSTEM_NAMESPACE
 from strata.platform.releases import releases
 from strata.roles import KUBERNETES_ROLES, units_of
 from strata.site.context import SiteContext
-from strata.site.hosts import running_roles
+from strata.site.host_list import running_roles
 from strata.site.support import remedy
 
 CERTIFICATE_LEFT = timedelta(days=14)

@@ -55,7 +55,7 @@ def plan(site: Site) -> Plan:
 def _cloud(site: Site, cloud: Cloud) -> CloudPlan:
     from strata.cloud import arguments  # noqa: PLC0415  # loads pulumi: 0.1 s
     from strata.cloud.flavor import GPU_KEY  # noqa: PLC0415  # loads pulumi: 0.1 s
-    from strata.cloud.ports import instance_groups, security_group_arguments  # noqa: PLC0415  # loads pulumi: 0.1 s
+    from strata.cloud.role_ports import instance_groups, security_group_arguments  # noqa: PLC0415  # loads pulumi: 0.1 s
 
     provider = provider_of(site)
     quota = arguments.project_quota(cloud)

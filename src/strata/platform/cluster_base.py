@@ -9,7 +9,7 @@ from strata.catalogue.needs.metrics import SCRAPERS
 from strata.catalogue.service import Values, image
 from strata.image_reference import ImageReference
 from strata.inventory.topology import host_networks_with
-from strata.models.accelerators import NVIDIA_RESOURCE
+from strata.models.accelerator_catalogue import NVIDIA_RESOURCE
 from strata.models.cluster import Cluster
 from strata.models.site import Site
 from strata.platform.nvidia_device_plugin import RUNTIME_CLASS, built_in_kinds, nvidia_kinds

@@ -10,17 +10,17 @@ from strata.catalogue.needs import Metrics
 from strata.catalogue.needs.hostname import CERTIFICATE_RESOLVER, INGRESS_CLASS, INGRESS_NAMESPACE
 from strata.catalogue.service import Values, image
 from strata.image_reference import ImageReference
-from strata.inventory.ports import INGRESS
+from strata.inventory.port_numbers import INGRESS
 from strata.models.platform import LETS_ENCRYPT, IngressCertificate
 from strata.models.site import Site
 from strata.platform.storage_class import NAME
-from strata.site.hosts import hosts_with
+from strata.site.host_list import hosts_with
 from strata.site.outputs import CloudOutputs
 from strata.toolchain import load_versions
 
 INGRESS_RELEASE = "traefik"
 CERTIFICATE_SECRET = "site-certificate"  # noqa: S105 the name of a Secret, not one
-"""kubernetes.io/tls Secret in the controller's namespace, applied by strata.platform.secrets."""
+"""kubernetes.io/tls Secret in the controller's namespace, applied by strata.platform.release_secrets."""
 HSTS = "hsts"
 STORAGE = "/data/acme.json"
 """Account and certificates, where the controller requests them."""

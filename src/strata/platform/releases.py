@@ -12,8 +12,8 @@ from strata.catalogue.needs.namespace import Namespace, TenantNamespaces
 from strata.catalogue.needs.upstream_chart import UpstreamChart
 from strata.catalogue.published import published
 from strata.catalogue.service import SYSTEM_NAMESPACE, Secrets, Service, ServiceContext, Values, fingerprint
-from strata.catalogue.site import installed, needed
 from strata.catalogue.site_needs import namespaces
+from strata.catalogue.site_services import installed, needed
 from strata.catalogue.site_volumes import service_volumes, volumes
 from strata.models.base import Model
 from strata.models.platform import Tenant
@@ -22,7 +22,7 @@ from strata.platform import cluster_base, ingress, nvidia_device_plugin, shared_
 from strata.platform.operator_values import check_operator_values, merged, operator_values
 from strata.progress import Progress
 from strata.provider import provider_of
-from strata.site.hosts import address_of, hosts
+from strata.site.host_list import address_of, hosts
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.paths import REPOSITORY
 from strata.site.secrets import Certificate

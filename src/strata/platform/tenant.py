@@ -10,7 +10,7 @@ from strata.models.platform import Tenant
 from strata.models.site import Site
 from strata.models.types import Size
 from strata.platform import storage_class
-from strata.platform.accelerators import cluster_resources, quota
+from strata.platform.extended_resources import cluster_resources, quota
 
 
 def values(site: Site, tenant: Tenant) -> Values:

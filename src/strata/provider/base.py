@@ -12,7 +12,7 @@ from strata.layers import Playbook
 from strata.models.compute import Hypervisor, Image
 from strata.models.site import Site
 from strata.provider.deployment_host import Problem, deployment_host_problems
-from strata.site.hosts import Host
+from strata.site.host_list import Host
 from strata.site.paths import INSTALLED, SitePaths
 
 SIMULATED_CARDS = "/etc/strata/pci/devices"

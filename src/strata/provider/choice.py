@@ -28,7 +28,7 @@ def provider_of(site: Site) -> Provider:
 
         return LabProvider(site)
     if site.cloud.deployment == "kolla":
-        from strata.kolla.provider import KollaProvider  # noqa: PLC0415  # the one late choice
+        from strata.installers.kolla.provider import KollaProvider  # noqa: PLC0415  # the one late choice
 
         return KollaProvider(site)
     return ExistingCloudProvider(site)

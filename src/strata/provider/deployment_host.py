@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from strata.models.site import Site
-from strata.site.installers import installer_of
+from strata.site.installer_facts import installer_of
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import SitePaths, cache_directory
 

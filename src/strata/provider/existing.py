@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strata.models.compute import Image
-from strata.provider.cloud import CloudProvider
+from strata.provider.cloud_provider import CloudProvider
 from strata.provider.deployment_host import Problem, clouds_entry_problems
 from strata.site.outputs import ExistingObjects
 

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from strata.catalogue.published import published
-from strata.drift import DriftReport
+from strata.drift_model import DriftReport
 from strata.layers import Layer
 from strata.observe import Observation, nothing_seen, observe
 from strata.observe.facts import NOT_UP

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rich.console import Console
 
-from strata.drift import DriftReport
-from strata.drift.find import find_drift
+from strata.drift.search import find_drift
+from strata.drift_model import DriftReport
 from strata.layers import Layer
 from strata.lifecycle import CloudLifecycle
 from strata.observe.facts import NOT_UP, Observation

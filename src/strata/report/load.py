@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from strata.access.kubectl import Unanswered
-from strata.catalogue.site import metrics_server
+from strata.catalogue.site_services import metrics_server
 from strata.observe.metrics import Sample, metrics_of
 from strata.report.model import AlertReport, CardLoad, LoadReport, UnknownLoad
 from strata.site.context import SiteContext

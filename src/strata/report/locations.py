@@ -8,11 +8,11 @@ from strata.access.ssh import host_addresses
 from strata.models.compute import Hypervisor
 from strata.observe import HostFacts, Observation, PodFacts
 from strata.observe.hosts import expected_cards, host_roles
-from strata.report.accelerators import free_cards, known_cards, node_cards
+from strata.report.allocation import free_cards, known_cards, node_cards
 from strata.report.model import CardReport, NodeReport, PlaceReport, State, UnitReport
 from strata.roles import KUBERNETES_ROLES, units_of
 from strata.site.context import SiteContext
-from strata.site.hosts import running_roles
+from strata.site.host_list import running_roles
 
 NOT_PLACED = "no hypervisor yet"
 

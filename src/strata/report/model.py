@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, computed_field
 
-from strata.drift import DriftReport
+from strata.drift_model import DriftReport
 from strata.layers import Layer
 from strata.observe.status import ObjectStatus
 

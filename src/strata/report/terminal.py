@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from strata.drift import DriftReport
+from strata.drift_model import DriftReport
 from strata.report.model import CardReport, NodeReport, PlaceReport, SiteReport, State
 
 MARKS = {State.GOOD: ("✓", "green"), State.PARTIAL: ("!", "yellow"), State.DOWN: ("✗", "red"), State.PLANNED: ("○", "")}

@@ -1,1 +1,1 @@
-"""Folders that `strata new-…` writes; each template works as it is."""
+"""What `strata new-role`, `new-service` and `new` write; each template works as it is."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from strata.layers import HOSTS, Playbook
 from strata.models.site import Site
 from strata.provider import Provider, provider_of
-from strata.site.installers import installer_of
+from strata.site.installer_facts import installer_of
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.paths import SitePaths
 from strata.site.secrets import SecretStore

@@ -9,7 +9,7 @@ from ipaddress import IPv4Network, IPv6Network
 
 from strata.models.site import Site
 from strata.roles import HOSTS, KUBERNETES_ROLES, NODES, POD_CLIENTS, roles
-from strata.site.hosts import LOAD_BALANCER, conditions
+from strata.site.host_list import LOAD_BALANCER, conditions
 
 EVERY_HOST = "nodes"
 """The group of every host; as a client, every host of the site."""

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from strata.errors import UserError
 from strata.layers import Layer
 from strata.site.context import SiteContext
-from strata.site.installers import installer_of
+from strata.site.installer_facts import installer_of
 from strata.site.outputs import ClusterOutputs
 
 CLUSTER_LAYERS = frozenset({Layer.CLUSTER, Layer.PLATFORM})

@@ -21,7 +21,7 @@ from strata.models.site import Site
 from strata.models.types import SiteFile, Size
 from strata.roles import roles
 from strata.site_file.document import Document, read_document
-from strata.site_file.find import inventories
+from strata.site_file.inventories import inventories
 from strata.site_file.loader import load_site
 from strata.site_file.problems import printable, suggestion
 from strata.site_file.pydantic_errors import strip_optional

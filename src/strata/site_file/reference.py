@@ -8,7 +8,7 @@ from typing import Any, get_args, get_origin
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from strata.models.accelerators import CATALOGUE
+from strata.models.accelerator_catalogue import CATALOGUE
 from strata.models.base import Model
 from strata.models.site import Site
 from strata.roles import Condition, Port, Role, roles
@@ -142,9 +142,7 @@ def _needs(role: Role) -> str:
 
 
 def _accelerators() -> str:
-    where = (
-        "These are built in, from `src/strata/models/accelerators.py`; a site describes others in `accelerator_kinds`."
-    )
+    where = "These are built in, from `src/strata/models/accelerator_catalogue.py`; a site describes others in `accelerator_kinds`."
     lines = ["## Kinds of accelerators", "", where, ""]
     lines.append(
         "| kind | card | memory | PCI | nova device type | compute capability | MIG | last driver, CUDA | resource |"

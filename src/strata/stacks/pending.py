@@ -11,8 +11,8 @@ from strata.access.openstack import connect, project_id, server_groups, visible_
 from strata.progress import Progress
 from strata.site.context import SiteContext
 from strata.stacks.events import label, urn_type
+from strata.stacks.pulumi_state import read_deployment
 from strata.stacks.recovery import INSTANCE, VOLUME
-from strata.stacks.state import read_deployment
 
 if TYPE_CHECKING:
     from openstack.connection import Connection

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from strata.access.environment import site_environment
+from strata.access.site_environment import site_environment
 from strata.errors import UserError
 from strata.models.site import Site
 from strata.processes import start_followed
@@ -25,6 +25,7 @@ from strata.site.paths import REPOSITORY, SitePaths
 from strata.site.secrets import SecretStore
 from strata.stacks.events import Events
 from strata.stacks.pending import delete_pending
+from strata.stacks.pulumi_state import lock_files, project_name, state_file
 from strata.stacks.recovery import (
     drop_foreign_salt,
     end_orphaned_plugins,
@@ -33,7 +34,6 @@ from strata.stacks.recovery import (
     repair_cut_writes,
 )
 from strata.stacks.refusals import remedy
-from strata.stacks.state import lock_files, project_name, state_file
 
 Program = Literal["cloud", "platform"]
 

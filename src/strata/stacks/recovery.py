@@ -16,8 +16,8 @@ import yaml
 from strata.access.openstack import connect, visible_servers
 from strata.site.context import SiteContext
 from strata.stacks.events import Failure, label
+from strata.stacks.pulumi_state import lock_files, read_deployment
 from strata.stacks.refusals import answer
-from strata.stacks.state import lock_files, read_deployment
 
 INSTANCE, VOLUME = "openstack:compute/instance:Instance", "openstack:blockstorage/volume:Volume"
 """Types of resources."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from strata.models.accelerators import Accelerator
+from strata.models.accelerator_catalogue import Accelerator
 
 if TYPE_CHECKING:
     from testinfra.host import Host

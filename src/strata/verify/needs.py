@@ -14,8 +14,8 @@ import pytest
 from strata.access.backups import ROLE as BACKUP
 from strata.catalogue.issuer import issuer_url
 from strata.catalogue.published import published
-from strata.catalogue.site import issuer
 from strata.catalogue.site_needs import databases, namespaces
+from strata.catalogue.site_services import issuer
 from strata.catalogue.site_volumes import volumes
 from strata.inventory.clients import NFS_ROLES
 from strata.models.declared_hosts import declared_roles
@@ -24,8 +24,8 @@ from strata.models.hypervisors import passthrough
 from strata.models.site import Site
 from strata.platform.nvidia_device_plugin import built_in_kinds
 from strata.provider import provider_of
-from strata.site.hosts import archived_postgresql, replicated_postgresql
-from strata.site.installers import POD_NETWORK, runs_role
+from strata.site.host_list import archived_postgresql, replicated_postgresql
+from strata.site.installer_facts import POD_NETWORK, runs_role
 
 needs = pytest.mark.needs
 """`@needs(CLUSTER, TENANTS)`, on a check; `pytestmark = needs(CLOUD)` for all checks of a file."""

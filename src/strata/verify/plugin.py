@@ -23,7 +23,7 @@ from strata.access.openstack import connect
 from strata.access.route import ROOT, route
 from strata.access.ssh import host_addresses
 from strata.access.users import Account, add_user, remove_user
-from strata.catalogue.site import installed, issuer
+from strata.catalogue.site_services import installed, issuer
 from strata.models.site import Site
 from strata.role_modules import checks_folder
 from strata.roles import roles
@@ -31,7 +31,7 @@ from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.paths import SitePaths
 from strata.site.secrets import SecretStore
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.verify.needs import EXTERNAL_TOKEN, INAPPLICABLE, missing
 from strata.verify.tokens import NewUser, client_token
 from strata.verify.waiting import settled

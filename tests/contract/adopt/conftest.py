@@ -17,7 +17,7 @@ import yaml
 
 from strata.progress import Silent
 from strata.site.context import SiteContext
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.stacks.events import urn_name
 from strata.stacks.pulumi import Run, stack_settings_file
 

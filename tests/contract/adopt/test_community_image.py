@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.engine.existing_cloud import check_existing_cloud
+from strata.engine.existing_cloud.checks import check_existing_cloud
 from strata.progress import Silent
 from strata.site.context import SiteContext
 from strata.site.outputs import ExistingObjects

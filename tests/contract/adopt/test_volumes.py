@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from strata.site.outputs import CloudOutputs
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.stacks.pulumi import stack_settings_file
 
 from .conftest import SITE, Place

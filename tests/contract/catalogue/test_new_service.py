@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from strata.catalogue.new import WORDS, new_service
 from strata.errors import UserError
+from strata.scaffold.service import WORDS, new_service
 from strata.site.paths import REPOSITORY
 
 NAME, KEY = "greeting-desk", "greeting_desk"

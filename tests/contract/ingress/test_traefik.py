@@ -12,7 +12,7 @@ import pytest
 import requests
 import yaml
 
-from strata.inventory.ports import INGRESS
+from strata.inventory.port_numbers import INGRESS
 from strata.models.platform import IngressCertificate
 from strata.toolchain import charts
 from strata_bench.traefik import BALANCER, DIGEST, HELM, SUBSTITUTE, arguments, pod, render, running, values

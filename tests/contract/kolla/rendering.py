@@ -13,9 +13,9 @@ from pathlib import Path
 import mitogen  # type: ignore[import-untyped]  # it ships no types
 import yaml
 
-from strata.kolla.commands import command_environment, command_line
-from strata.kolla.configuration import PASSWORDS, configuration_directory, write_configuration
-from strata.kolla.files import section
+from strata.installers.kolla.commands import command_environment, command_line
+from strata.installers.kolla.configuration import PASSWORDS, configuration_directory, write_configuration
+from strata.installers.kolla.files import section
 from strata.models.accelerator_kinds import EXAMPLE
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY

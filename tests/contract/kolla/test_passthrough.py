@@ -11,13 +11,13 @@ import pytest
 import yaml
 
 from strata.errors import UserError
-from strata.kolla import passthrough
-from strata.kolla.commands import Record
-from strata.kolla.configuration import configuration_directory
-from strata.kolla.passthrough import is_done, run_passthrough
+from strata.installers.kolla import passthrough
+from strata.installers.kolla.commands import Record
+from strata.installers.kolla.configuration import configuration_directory
+from strata.installers.kolla.passthrough import is_done, run_passthrough
 from strata.progress import Silent
 from strata.site.context import SiteContext
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 
 from ..pci_passthrough.sysfs import build
 

@@ -6,8 +6,8 @@ import json
 import subprocess
 from pathlib import Path
 
-from strata.kolla.files import MOST_CANDIDATES, MOST_CARDS_IN_PLACEMENT, public_files
-from strata.site_file.find import find_site
+from strata.installers.kolla.files import MOST_CANDIDATES, MOST_CARDS_IN_PLACEMENT, public_files
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 
 from .rendering import HERE

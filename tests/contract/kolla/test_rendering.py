@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from strata.cloud.arguments import flavor_arguments
-from strata.kolla.configuration import configuration_directory, package_groups, write_configuration
-from strata.kolla.files import MOST_CANDIDATES, public_files, section
+from strata.installers.kolla.configuration import configuration_directory, package_groups, write_configuration
+from strata.installers.kolla.files import MOST_CANDIDATES, public_files, section
 from strata.models.site import Site
 from strata.site_file.checks.host_names import KOLLA_GROUPS
 from strata.toolchain.python_environment import Environment

@@ -25,7 +25,7 @@ from strata.retry import wait_until
 from strata.site.context import SiteContext
 from strata.site.outputs import write_private
 from strata.site.paths import REPOSITORY
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.toolchain import ensure, tools_environment
 from strata.verify.forgeries import FORGERIES, Signer
 from strata_bench.api_server import ApiServer

@@ -8,13 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from strata.kubespray.commands import INSTALL, REMOVE, RESET, SCALE, UPGRADE, Run, command_environment, command_line
-from strata.kubespray.configuration import write_configuration
-from strata.kubespray.source import archive_name, ensure_source, mirrored_archive, pinned, source_directory
-from strata.kubespray.variables import FILE, text
+from strata.installers.kubespray.commands import (
+    INSTALL,
+    REMOVE,
+    RESET,
+    SCALE,
+    UPGRADE,
+    Run,
+    command_environment,
+    command_line,
+)
+from strata.installers.kubespray.configuration import write_configuration
+from strata.installers.kubespray.source import archive_name, ensure_source, mirrored_archive, pinned, source_directory
+from strata.installers.kubespray.variables import FILE, text
 from strata.progress import Silent
 from strata.site.context import SiteContext
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.toolchain.python_environment import COMPLETE, Environment, ensure_environment
 
 pytestmark = [pytest.mark.nightly, pytest.mark.xdist_group("kubespray")]
@@ -59,7 +68,7 @@ def test_the_requirements_are_those_of_the_source(source: Path) -> None:
 
 
 def test_the_names_are_not_stale(source: Path) -> None:
-    """`python -m strata.kubespray.variables` writes the file again."""
+    """`python -m strata.installers.kubespray.variables` writes the file again."""
     assert FILE.read_text() == text(source)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.models.accelerators import CATALOGUE, Accelerator
+from strata.models.accelerator_catalogue import CATALOGUE, Accelerator
 
 LISTED = Path(__file__).parent / "pci.ids"
 """The catalogue's devices, from Debian's package."""

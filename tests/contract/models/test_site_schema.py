@@ -10,7 +10,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from strata.site.paths import REPOSITORY
-from strata.site_file.find import find_site, site_names
+from strata.site_file.inventories import find_site, site_names
 
 SCHEMA: dict[str, Any] = json.loads((REPOSITORY / "docs" / "reference" / "site.schema.json").read_text())
 LAB = yaml.safe_load(find_site("lab").read_text())

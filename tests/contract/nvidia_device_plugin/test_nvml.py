@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.models.accelerators import CATALOGUE
+from strata.models.accelerator_catalogue import CATALOGUE
 from strata_lab import nvml
 
 SUCCESS, INVALID_ARGUMENT, NOT_SUPPORTED, INSUFFICIENT_SIZE, DRIVER_NOT_LOADED, TIMEOUT, GPU_IS_LOST = (

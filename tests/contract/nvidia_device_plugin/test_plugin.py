@@ -16,7 +16,7 @@ from pathlib import Path
 import grpc
 import pytest
 
-from strata.models.accelerators import NVIDIA_RESOURCE
+from strata.models.accelerator_catalogue import NVIDIA_RESOURCE
 from strata.models.site import Site
 from strata.platform.nvidia_device_plugin import configurations
 

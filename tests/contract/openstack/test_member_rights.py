@@ -116,6 +116,6 @@ def test_a_member_may_create_and_read_what_a_site_needs_and_no_more(openstack_py
 
 
 def test_in_a_network_of_another_project_a_port_has_one_address(openstack_python: Path) -> None:
-    """Which is why `up` asks before it creates anything (strata.engine.cloud_objects)."""
+    """Which is why `up` asks before it creates anything (strata.engine.existing_cloud.objects)."""
     pairs, port = (("neutron", name, "shared") for name in ("create_port:allowed_address_pairs", "create_port"))
     assert answers(openstack_python, [pairs, port]) == {pairs: False, port: True}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from strata.models.accelerators import CATALOGUE
+from strata.models.accelerator_catalogue import CATALOGUE
 from strata.roles import DIRECTORY
 from strata_bench.module_file import load_module
 

@@ -13,15 +13,15 @@ import pytest
 
 from strata.access.helm import all_releases
 from strata.catalogue.needs import Database, Namespace
-from strata.catalogue.site import installed, needed
+from strata.catalogue.site_services import installed, needed
 from strata.drift.platform import release_drift, repair_releases, secrets_drift
 from strata.models.platform import Ingress, IngressCertificate
 from strata.platform.ingress_certificate import NAME
+from strata.platform.release_secrets import LABELS, apply_secrets, live_secrets, platform_state, remove_secrets
 from strata.platform.releases import releases
-from strata.platform.secrets import LABELS, apply_secrets, live_secrets, platform_state, remove_secrets
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata_bench.api_server import ApiServer
 
 
@@ -126,7 +126,7 @@ def test_helm_adopts_a_namespace_that_secrets_needed_first(
     need = Namespace("of-a-service", "baseline")
     first, *others = installed(site.site)
     moved = replace(first, needs=lambda settings: (*first.needs(settings), need))
-    monkeypatch.setattr("strata.catalogue.site.services", lambda: (moved, *others))
+    monkeypatch.setattr("strata.catalogue.site_services.services", lambda: (moved, *others))
     assert f"of-a-service/{moved.secret_name}" in apply_secrets(site)
     (release,) = (one for one in releases(site.site) if one.makes == "of-a-service")
     values = site.paths.root / "values.yaml"

@@ -22,7 +22,7 @@ from strata.images.build import LOCAL_PREFIX, ImageSource
 from strata.images.oci_layout import ensure_oci_layout
 from strata.images.push import push
 from strata.images.registry_client import RegistryClient
-from strata.inventory.ports import REGISTRY_PUSH
+from strata.inventory.port_numbers import REGISTRY_PUSH
 from strata.progress import Silent
 from strata.site.secrets import pki
 from strata.troubleshooting import link_for

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.drift import Drift, DriftReport
+from strata.drift_model import Drift, DriftReport
 from strata.layers import Layer
 from strata.observe import CloudFacts, ClusterFacts, HostFacts, Observation, PlatformFacts, PodFacts, ServerFacts
 from strata.observe.facts import ServiceFacts
@@ -15,8 +15,8 @@ from strata.report import SiteReport, build_report
 from strata.report.page import render_page
 from strata.roles import units_of
 from strata.site.context import SiteContext
-from strata.site.hosts import running_roles
-from strata.site_file.find import find_site
+from strata.site.host_list import running_roles
+from strata.site_file.inventories import find_site
 from strata_bench.browser import Browser
 from strata_bench.inspect import look_at
 

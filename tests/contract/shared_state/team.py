@@ -12,7 +12,7 @@ from pathlib import Path
 import pyrage
 import pytest
 
-from strata.engine.lock import refresh
+from strata.engine.run_lock import refresh
 from strata.models.state import S3Location, SharedState, StateOperator
 from strata.retry import wait_until
 from strata.shared_state import lease
@@ -23,7 +23,7 @@ from strata_bench.s3 import S3Server
 
 RUN = """
 import os, sys
-from strata.engine.lock import site_lock
+from strata.engine.run_lock import site_lock
 from strata.models.state import SharedState
 from strata.site.paths import SitePaths
 from strata.shared_state import lease, session

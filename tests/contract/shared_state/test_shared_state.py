@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from strata.engine.lock import refresh, site_lock
+from strata.engine.run_lock import refresh, site_lock
 from strata.errors import UserError
 from strata.progress import Silent
 from strata.shared_state import lease

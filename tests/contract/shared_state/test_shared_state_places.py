@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from strata.engine.lock import refresh, site_lock
+from strata.engine.run_lock import refresh, site_lock
 from strata.errors import UserError
 from strata.models.state import SharedState
 from strata.progress import Silent

@@ -20,7 +20,7 @@ from strata.errors import UserError
 from strata.progress import Silent
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, InstanceOutput
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata_lab.controller import BOOT
 from strata_lab.images import ensure_node_image
 

@@ -10,7 +10,7 @@ import pytest
 
 from strata.access import https
 from strata.site.context import SiteContext
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata_bench.https_server import https_server
 
 

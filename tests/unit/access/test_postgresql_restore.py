@@ -13,8 +13,8 @@ from strata.access.ssh import UNREACHABLE
 from strata.errors import UserError
 from strata.progress import Silent
 from strata.site.context import SiteContext
-from strata.site.hosts import Host
-from strata.site_file.find import find_site
+from strata.site.host_list import Host
+from strata.site_file.inventories import find_site
 
 PRIMARY, *OTHERS = (Host(f"database-{i}", f"198.18.13.10{i}", ("postgresql",)) for i in (1, 2, 3))
 STARTED = [(host.name, "systemctl start patroni") for host in OTHERS]

@@ -10,11 +10,11 @@ import pytest
 
 from strata.access import host_keys
 from strata.access.ssh import ssh_line
-from strata.engine.layers import registry_address
+from strata.engine.up_steps import registry_address
 from strata.inventory.build import build_inventory
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, InstanceOutput
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 
 EDGE, WORKER, CONTROL = "10.79.0.10", "10.79.0.11", "10.79.0.12"
 OUTSIDE = "203.0.113.7"

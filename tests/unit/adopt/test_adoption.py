@@ -14,12 +14,12 @@ from strata.adopt.project import PORT, CloudObject
 from strata.adopt.render import render
 from strata.adopt.unread import RAW_STATE, fill_in
 from strata.cli.commands.adopt import _chosen, complete_map
-from strata.engine import disruption
-from strata.engine.disruption import Applied, Approval, Disruption, disruptions, require_approval
+from strata.engine.changes import disruption
+from strata.engine.changes.disruption import Applied, Approval, Disruption, disruptions, require_approval
 from strata.errors import UserError
 from strata.progress import Silent
 from strata.site.context import SiteContext
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.stacks import pulumi
 from strata.stacks.recovery import INSTANCE
 

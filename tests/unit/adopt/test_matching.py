@@ -10,7 +10,7 @@ import pytest
 from strata.adopt.matching import match
 from strata.adopt.project import KINDS, PORT, CloudObject
 from strata.errors import UserError
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 from strata.stacks.recovery import INSTANCE
 from strata.stacks.rehearsal import Creation

@@ -14,7 +14,7 @@ import pytest
 from strata.errors import UserError
 from strata.progress import Silent
 from strata.site.context import SiteContext
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 from strata.timeline import Part as TimelinePart
 from strata.timeline import Parts, file_of

@@ -24,7 +24,7 @@ def with_needs(monkeypatch: pytest.MonkeyPatch) -> WithNeeds:
         before = table[service.name]
         other = replace(before, needs=lambda settings: (*before.needs(settings), *needs))
         table[service.name] = other
-        monkeypatch.setattr("strata.catalogue.site.services", lambda: tuple(table.values()))
+        monkeypatch.setattr("strata.catalogue.site_services.services", lambda: tuple(table.values()))
         return other
 
     return add

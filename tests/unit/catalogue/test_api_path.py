@@ -13,7 +13,7 @@ from strata.catalogue.needs import ApiPath
 from strata.catalogue.needs.hostname import Hostname
 from strata.catalogue.published import api_url, published
 from strata.site_file.checks import names
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 
 PODS = ApiPath(health_path="/v3/pods/openapi.json", paths=("/v3/pods",))
@@ -26,7 +26,7 @@ def test_two_services_share_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
     (hub,) = (service for service in services() if service.key == "ml_hub")
     own = hub.needs
     table = tuple(replace(one, needs=needs) if one is hub else one for one in services())
-    monkeypatch.setattr("strata.catalogue.site.services", lambda: table)
+    monkeypatch.setattr("strata.catalogue.site_services.services", lambda: table)
     site = load_site(find_site("lab"))
     found = {one.key: one for one in published(site)}
     assert found["ml_hub"].host == found["authenticator"].host == "api.lab.strata.test"

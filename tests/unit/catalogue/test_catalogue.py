@@ -14,11 +14,11 @@ import yaml
 from strata.catalogue.discovery import services
 from strata.catalogue.needs import Client, Database
 from strata.catalogue.service import Service
-from strata.catalogue.site import needed
 from strata.catalogue.site_needs import databases
+from strata.catalogue.site_services import needed
 from strata.platform.releases import service_context
 from strata.site.paths import REPOSITORY
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 from strata.site_file.problems import SiteError
 from strata.toolchain import load_versions
@@ -91,7 +91,7 @@ def test_a_client_is_registered_with_the_site_s_issuer(monkeypatch: pytest.Monke
     accepting, *_ = [service for service, _ in needed(state.site, Database)]
     other = replace(accepting, needs=lambda settings: (*accepting.needs(settings), client))
     table = tuple(other if service is accepting else service for service in services())
-    monkeypatch.setattr("strata.catalogue.site.services", lambda: table)
+    monkeypatch.setattr("strata.catalogue.site_services.services", lambda: table)
     (issuer,) = [service for service in services() if service.issuer is not None]
     texts = service_context(issuer, state).secret_data().values()
     assert any('"notebooks"' in text and state.secrets.get(client.secret) in text for text in texts)

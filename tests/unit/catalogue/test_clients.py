@@ -17,7 +17,7 @@ from strata.catalogue.discovery import services
 from strata.catalogue.needs import ApiPath, Client, Database, Hostname
 from strata.catalogue.needs.client import ClientAccess
 from strata.catalogue.service import ServiceContext
-from strata.catalogue.site import issuer, needed
+from strata.catalogue.site_services import issuer, needed
 from strata.errors import UserError
 from strata.platform.releases import service_context
 from strata.site_file.loader import load_site

@@ -10,10 +10,10 @@ import yaml
 
 from strata.catalogue.needs import Metrics
 from strata.catalogue.needs.metrics import MONITORING_NAMESPACE, SCRAPERS, scrape_config
-from strata.catalogue.site import needed
 from strata.catalogue.site_needs import scraped_namespaces
+from strata.catalogue.site_services import needed
 from strata.platform.releases import releases, service_context
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 from strata.site_file.problems import SiteError
 

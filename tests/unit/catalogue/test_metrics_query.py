@@ -11,8 +11,8 @@ from strata.catalogue.discovery import services
 from strata.catalogue.needs import MetricsQuery
 from strata.catalogue.needs.metrics import MONITORING_NAMESPACE
 from strata.catalogue.service import Service
-from strata.catalogue.site import installed, metrics_server, needed
 from strata.catalogue.site_needs import query_clients
+from strata.catalogue.site_services import installed, metrics_server, needed
 from strata.platform.releases import releases, service_context
 
 from ..platform.test_values import SITES, state_of
@@ -56,5 +56,5 @@ def test_a_site_without_a_server_provides_none(monkeypatch: pytest.MonkeyPatch) 
     assert found is not None
     assert found == metrics_server(state.site)
     without = tuple(service for service in services() if service.metrics_server is None)
-    monkeypatch.setattr("strata.catalogue.site.services", lambda: without)
+    monkeypatch.setattr("strata.catalogue.site_services.services", lambda: without)
     assert service_context(declared[0], state).provide(MetricsQuery()) is None

@@ -8,15 +8,15 @@ import pytest
 
 from strata.catalogue.needs import Namespace, TenantNamespaces
 from strata.catalogue.service import Service
-from strata.catalogue.site import installed
+from strata.catalogue.site_services import installed
 from strata.observe.facts import CloudFacts, ClusterFacts, Observation, PlatformFacts, ServiceFacts
 from strata.observe.status import site_status
 from strata.plan.build import plan
+from strata.platform.release_secrets import secret_manifests
 from strata.platform.releases import FINGERPRINT_ANNOTATION, releases
-from strata.platform.secrets import secret_manifests
 from strata.site.context import SiteContext
 from strata.site.data_protection import data_of
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 
 from ..platform.test_values import SITES, check, state_of

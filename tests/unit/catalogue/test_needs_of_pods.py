@@ -11,7 +11,7 @@ import yaml
 from strata.catalogue.needs import Accelerators
 from strata.catalogue.needs.priority import Level
 from strata.site.paths import REPOSITORY
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 
 from ..platform.test_values import SITES

@@ -10,13 +10,13 @@ import pytest
 
 from strata.catalogue.discovery import services
 from strata.catalogue.needs import Database, SharedVolume
-from strata.catalogue.site import needed
+from strata.catalogue.site_services import needed
 from strata.catalogue.site_volumes import volumes
 from strata.inventory.role_variables import role_variables
 from strata.models.site import Site
 from strata.platform.releases import releases, service_context
 from strata.site.data_protection import data_of
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 from strata.site_file.problems import SiteError
 
@@ -30,7 +30,7 @@ def give(monkeypatch: pytest.MonkeyPatch, site: Site, need: SharedVolume) -> Any
     chosen, *_ = [service for service, _ in needed(site, Database)]
     other = replace(chosen, needs=lambda settings: (*chosen.needs(settings), need))
     table = tuple(other if service is chosen else service for service in services())
-    monkeypatch.setattr("strata.catalogue.site.services", lambda: table)
+    monkeypatch.setattr("strata.catalogue.site_services.services", lambda: table)
     return other
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from strata.engine.difference import step_lines
-from strata.engine.disruption import (
+from strata.engine.changes.difference import step_lines
+from strata.engine.changes.disruption import (
     Applied,
     Approval,
     ApprovalNeeded,
@@ -19,7 +19,7 @@ from strata.engine.disruption import (
     remember_cloud,
     require_approval,
 )
-from strata.engine.steps import RunReport, StepFailed
+from strata.engine.runner import RunReport, StepFailed
 from strata.engine.up import run_up
 from strata.layers import Layer
 from strata.progress import Silent

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from strata.engine.changes.disruption import Approval, remember
 from strata.engine.database_servers import require_same_servers
-from strata.engine.disruption import Approval, remember
-from strata.engine.steps import RunReport
+from strata.engine.runner import RunReport
 from strata.engine.up import run_up
 from strata.errors import UserError
 from strata.layers import Layer
 from strata.models.hosts import Machine
 from strata.site.context import SiteContext
 from strata.site.data_protection import ProtectedResources
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 
 THREE = ("database-1", "database-2", "database-3")
 FIVE = (*THREE, "database-4", "database-5")

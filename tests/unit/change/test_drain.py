@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from strata.access.kubectl import Unanswered
-from strata.engine import drain
-from strata.engine.disruption import Approval, Disruption
-from strata.engine.drain import prepare_cloud
+from strata.engine.changes import drain
+from strata.engine.changes.disruption import Approval, Disruption
+from strata.engine.changes.drain import prepare_cloud
 from strata.errors import UserError
 from strata.progress import Silent
 from strata.site.context import SiteContext

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from strata.cli.lifecycle import lifecycle_of
+from strata.cli.lifecycle_choice import lifecycle_of
 from strata.engine.ansible import PlaybookResult
-from strata.engine.disruption import remember, warnings
+from strata.engine.changes.disruption import remember, warnings
 from strata.layers import Layer
 from strata.observe.facts import CloudFacts, ServerFacts
 from strata.progress import Silent

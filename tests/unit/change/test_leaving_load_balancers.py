@@ -10,17 +10,17 @@ import pytest
 
 from strata.access import ssh
 from strata.access.ssh import Unreachable
-from strata.cli.lifecycle import lifecycle_of
-from strata.engine import layers, machines
-from strata.engine.disruption import Approval, warnings
-from strata.engine.virtual_address import VirtualAddressMembers, add_members, leaving_members, remember_members
+from strata.cli.lifecycle_choice import lifecycle_of
+from strata.engine import machines, up_steps
+from strata.engine.changes.disruption import Approval, warnings
+from strata.engine.virtual_address_members import VirtualAddressMembers, add_members, leaving_members, remember_members
 from strata.errors import UserError
 from strata.layers import Layer, StepResult
 from strata.models.hosts import LoadBalancer, Machine
 from strata.progress import Silent
 from strata.site.context import SiteContext
-from strata.site.hosts import LOAD_BALANCER
-from strata.site_file.find import find_site
+from strata.site.host_list import LOAD_BALANCER
+from strata.site_file.inventories import find_site
 
 EDGES = {"edge-1": "198.18.13.31", "edge-2": "198.18.13.32"}
 
@@ -112,10 +112,10 @@ def test_a_machine_that_does_not_respond_is_named_and_passed_over(
         return StepResult(1, "60 tasks ok")
 
     monkeypatch.setattr(machines, "run_ssh", run_ssh)
-    monkeypatch.setattr(layers, "playbook_step", lambda *_: playbook)
-    monkeypatch.setattr(layers, "wait_for_ssh", lambda *_: order.append("SSH"))
+    monkeypatch.setattr(up_steps, "playbook_step", lambda *_: playbook)
+    monkeypatch.setattr(up_steps, "wait_for_ssh", lambda *_: order.append("SSH"))
     changed = balanced(context, {"edge-1": EDGES["edge-1"]})
-    result = layers.hosts_step(changed, False, Approval())(Silent())
+    result = up_steps.hosts_step(changed, False, Approval())(Silent())
     assert order == ["SSH", "playbook"]
     assert result.changed == 1
     said = "no answer within 60 s" if silence == "timeout" else "No route to host"

@@ -7,15 +7,16 @@ from pathlib import Path
 import pytest
 
 from strata.access import ssh
-from strata.cli.lifecycle import lifecycle_of
-from strata.engine import drain, machines
-from strata.engine.disruption import Approval, warnings
+from strata.cli.lifecycle_choice import lifecycle_of
+from strata.engine import machines
+from strata.engine.changes import drain
+from strata.engine.changes.disruption import Approval, warnings
 from strata.engine.machine_nodes import leaving_machines, remember_nodes, with_machines
 from strata.errors import UserError
 from strata.layers import Layer
 from strata.progress import Silent
 from strata.site.context import SiteContext
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIEU2oTxwRBPdyyc8YYpNqvdOWWYxpZqzZzYMDRqwHNTv"
 CHANGED = "Host key for 198.18.13.22 has changed.\\nHost key verification failed.\\n"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from openstack.exceptions import ConflictException, ResourceFailure, ResourceTimeout, SDKException
 
-from strata.engine import volumes
+from strata.engine import data_volumes
 from strata.errors import UserError
 from strata.progress import Silent
 from strata.site.context import SiteContext
@@ -54,8 +54,8 @@ def stop(context: SiteContext, compute: Compute, monkeypatch: pytest.MonkeyPatch
 
     instances = {"services-1": output("services-1", exports="id-of-exports"), "worker-1": output("worker-1")}
     CloudOutputs(instances=instances, networks={}).save(context.paths)
-    monkeypatch.setattr(volumes, "connect", lambda _: nullcontext(SimpleNamespace(compute=compute)))
-    volumes.stop_instances(context, instances, Silent())
+    monkeypatch.setattr(data_volumes, "connect", lambda _: nullcontext(SimpleNamespace(compute=compute)))
+    data_volumes.stop_instances(context, instances, Silent())
 
 
 def test_instances_with_volumes_are_shut_down(context: SiteContext, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,10 +23,10 @@ from strata.site.data_protection import (
     losses,
     require_named_volumes,
 )
-from strata.site.hosts import conditions
+from strata.site.host_list import conditions
 from strata.site.outputs import CloudOutputs, InstanceOutput
 from strata.site.paths import SitePaths
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 
 EXPORTS = {"name": "exports", "size": "2 TiB", "mount_path": "/srv/nfs"}

@@ -15,7 +15,7 @@ from strata.errors import UserError
 from strata.observe.hosts import parse_answer
 from strata.progress import Silent
 from strata.site.context import SiteContext
-from strata.site.hosts import Host
+from strata.site.host_list import Host
 from strata.site.paths import REPOSITORY
 
 STORAGE, DATABASE = (

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from strata.cli.arguments import complete_site
-from strata.engine.lock import site_lock
+from strata.engine.run_lock import site_lock
 from strata.errors import UserError
 from strata.site.paths import REPOSITORY, SitePaths
 from strata_bench import strata_command

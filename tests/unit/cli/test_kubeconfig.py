@@ -14,7 +14,7 @@ from strata.catalogue.cluster_login import CLIENT, cluster_login
 from strata.errors import UserError
 from strata.site.context import SiteContext
 from strata.site.outputs import write_private
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 
 CA = base64.b64encode(b"the cluster's CA").decode()
 KEY = base64.b64encode(b"the administrator's key").decode()

@@ -7,7 +7,7 @@ from typing import get_args
 
 import pytest
 
-from strata.cloud.ports import security_group_arguments
+from strata.cloud.role_ports import security_group_arguments
 from strata.models.access import Access
 from strata.roles import FILE, Port, port, roles
 from strata.site.openings import EVERY_HOST

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from openstack.exceptions import NotFoundException
 
-from strata.drift import instances, network, ports
+from strata.drift import instance_ports, instances, network
 from strata.drift.made import Difference, Made, MadeObjects
 from strata.site.paths import REPOSITORY
 
@@ -93,7 +93,7 @@ def port_found(cloud: Cloud, *known: Any, **values: Any) -> list[Difference]:
         "security_groups": [SimpleNamespace(id="nodes", name="lab-nodes"), SimpleNamespace(id="d", name="default")],
         "subnets": [SimpleNamespace(id="sub", network_id="net", cidr="10.0.0.0/24", ipv6_address_mode=None)],
     }
-    return list(ports.port_differences(cloud, made(PORT, *known), PROJECT))
+    return list(instance_ports.port_differences(cloud, made(PORT, *known), PROJECT))
 
 
 def test_a_port_as_declared_has_no_drift(cloud: Cloud) -> None:
@@ -117,7 +117,7 @@ def test_an_imported_port_keeps_its_groups(cloud: Cloud) -> None:
     """The provider does not read them, so that the state has none until the first run after `strata adopt`."""
     port_found(cloud)
     imported = made(("Port", "port", {}, {"allFixedIps": ["10.0.0.5"]}))
-    assert list(ports.port_differences(cloud, imported, PROJECT)) == []
+    assert list(instance_ports.port_differences(cloud, imported, PROJECT)) == []
 
 
 def test_port_security_comes_back_with_the_groups(cloud: Cloud) -> None:
@@ -141,7 +141,7 @@ def test_another_address_is_given_back(cloud: Cloud) -> None:
 
 def test_an_ipv6_address_of_slaac_is_asked_for_by_its_subnet() -> None:
     subnet = SimpleNamespace(id="six", network_id="net", cidr="2001:db8::/64", ipv6_address_mode="slaac")
-    assert ports._fixed_ip("2001:db8::1", "net", [subnet]) == {"subnet_id": "six"}
+    assert instance_ports._fixed_ip("2001:db8::1", "net", [subnet]) == {"subnet_id": "six"}
 
 
 def test_a_foreign_floating_ip_is_taken_off(cloud: Cloud) -> None:
@@ -348,6 +348,6 @@ def test_the_table_names_what_is_compared() -> None:
     compared = {kind: set(properties) for kind, properties in network.DEFAULTS.items()}
     compared["Router"] |= {"interface"}
     compared["SecGroup"] |= {"rule"}
-    compared |= {"Port": set(ports.COMPARED), "Instance": set(instances.COMPARED)}
+    compared |= {"Port": set(instance_ports.COMPARED), "Instance": set(instances.COMPARED)}
     named = {name.partition(".")[2]: set(re.findall("`([^`]+)`", cells[1])) for name, cells in documented().items()}
     assert {kind: properties for kind, properties in named.items() if properties} == compared

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from strata.drift.pulumi import step_drift
+from strata.drift.programs import step_drift
 from strata.layers import Layer
 
 FLAVOR = {

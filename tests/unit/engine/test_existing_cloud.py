@@ -11,8 +11,10 @@ import pytest
 import yaml
 
 from strata.cloud.flavor_cards import ALIAS
-from strata.engine import existing_cloud
-from strata.engine.cloud_objects import (
+from strata.engine.data_volumes import check_sizes, check_storage, require_volumes_kept, volume_needs
+from strata.engine.existing_cloud import checks
+from strata.engine.existing_cloud.flavors import check_flavor
+from strata.engine.existing_cloud.objects import (
     Allowance,
     CloudObjects,
     FoundFlavor,
@@ -21,10 +23,8 @@ from strata.engine.cloud_objects import (
     FoundStorage,
     TakenName,
 )
-from strata.engine.existing_flavors import check_flavor
-from strata.engine.volumes import check_sizes, check_storage, require_volumes_kept, volume_needs
 from strata.errors import UserError
-from strata.models.accelerators import CATALOGUE
+from strata.models.accelerator_catalogue import CATALOGUE
 from strata.models.cloud import Cloud
 from strata.models.compute import Flavor, ServerGroup
 from strata.models.finding import Finding
@@ -34,10 +34,10 @@ from strata.models.volumes import BootVolume, Volume
 from strata.progress import Silent
 from strata.site.context import SiteContext
 from strata.site.outputs import ExistingObjects
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.problems import SiteError
+from strata.stacks.pulumi_state import project_name, state_file
 from strata.stacks.recovery import VOLUME
-from strata.stacks.state import project_name, state_file
 
 MD5 = "0" * 32
 CLOUD = CloudObjects(
@@ -64,8 +64,8 @@ def model(context: SiteContext) -> Cloud:
 
 
 def check(context: SiteContext, monkeypatch: pytest.MonkeyPatch, objects: CloudObjects) -> None:
-    monkeypatch.setattr(existing_cloud, "_read", lambda *_: objects)
-    existing_cloud.check_existing_cloud(context, Silent())
+    monkeypatch.setattr(checks, "_read", lambda *_: objects)
+    checks.check_existing_cloud(context, Silent())
 
 
 def test_a_cloud_in_order_passes_and_its_image_is_recorded(
@@ -173,13 +173,13 @@ def test_zones_and_server_groups_are_checked(context: SiteContext) -> None:
     zoned = cloud.instances[0].model_copy(update={"availability_zone": "az1"})
     cloud = cloud.model_copy(update={"instances": (zoned,), "server_groups": (ServerGroup(name="control"),)})
     kinds = context.site.accelerators
-    (finding,) = existing_cloud.check_objects(cloud, kinds, replace(CLOUD, zones=frozenset({"az2"})))
+    (finding,) = checks.check_objects(cloud, kinds, replace(CLOUD, zones=frozenset({"az2"})))
     assert dotted(finding.path) == "cloud.instances[0].availability_zone"
     assert "az2" in finding.fix
-    assert list(existing_cloud.check_objects(cloud, kinds, replace(CLOUD, zones=frozenset({"az1"})))) == []
-    wanted = existing_cloud.needs(context, cloud, Counter())
+    assert list(checks.check_objects(cloud, kinds, replace(CLOUD, zones=frozenset({"az1"})))) == []
+    wanted = checks.needs(context, cloud, Counter())
     full = replace(CLOUD, quota={"server_group": Allowance(10, 10)})
-    assert [f.why for f in existing_cloud.check_quota(wanted, full)] == [
+    assert [f.why for f in checks.check_quota(wanted, full)] == [
         "1 more server groups are needed, the quota has 0 left of 10"
     ]
 
@@ -193,13 +193,13 @@ def test_names_of_the_project_that_up_would_give_to_others(
     with pytest.raises(UserError, match=r"security group campus-0 \(id-0\), .* and 2 more") as raised:
         check(context, monkeypatch, objects)
     assert "`strata adopt campus` imports them" in str(raised.value.fix)
-    monkeypatch.setattr(existing_cloud, "_read", lambda *_: replace(objects, taken=()))
-    existing_cloud.check_existing_cloud(context, Silent(), adopting={"worker-1"})
+    monkeypatch.setattr(checks, "_read", lambda *_: replace(objects, taken=()))
+    checks.check_existing_cloud(context, Silent(), adopting={"worker-1"})
 
 
 def test_names_in_the_state_or_of_an_interrupted_run_are_the_sites_own(context: SiteContext) -> None:
     """What a killed run created is deleted by the next one; it must not be taken for somebody else's."""
-    everything = existing_cloud.unmade_names(context, model(context))
+    everything = checks.unmade_names(context, model(context))
     assert everything["instance"] == {i.name for i in model(context).instances}
     assert everything["router"] == {"campus"}
     assert "campus-kube-node" in everything["security group"]
@@ -210,7 +210,7 @@ def test_names_in_the_state_or_of_an_interrupted_run_are_the_sites_own(context: 
     worker = {"urn": urn.format("compute/instance:Instance", "worker-1")}
     pending = [{"resource": worker, "type": "creating"}]
     file.write_text(json.dumps({"checkpoint": {"latest": {"resources": [router], "pending_operations": pending}}}))
-    rest = existing_cloud.unmade_names(context, model(context))
+    rest = checks.unmade_names(context, model(context))
     assert rest["router"] == set()
     assert set(everything["instance"]) - set(rest["instance"]) == {"worker-1"}
 
@@ -271,7 +271,7 @@ def test_the_quota_of_volumes_is_checked(context: SiteContext) -> None:
     assert volume_needs(cloud, deployed_volume(70), {cloud.instances[0].name}) == {"gigabytes": 30}
     assert volume_needs(cloud, deployed_volume(), {cloud.instances[0].name}) == {}
     full = replace(CLOUD, quota={"gigabytes": Allowance(1000, 950)})
-    assert [f.why for f in existing_cloud.check_quota({"gigabytes": 110}, full)] == [
+    assert [f.why for f in checks.check_quota({"gigabytes": 110}, full)] == [
         "110 more GiB of volumes are needed, the quota has 50 left of 1000"
     ]
 
@@ -286,19 +286,17 @@ def test_a_volume_does_not_shrink(context: SiteContext) -> None:
 def test_smaller_volumes_are_refused_in_every_cloud(context: SiteContext, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before the life cycle of an existing cloud compares the rest."""
     smaller = replace(context, site=context.site.model_copy(update={"cloud": with_volumes(context)}))
-    monkeypatch.setattr(existing_cloud, "deployed_volumes", lambda _: deployed_volume())
-    existing_cloud.check_volume_sizes(smaller)
-    monkeypatch.setattr(existing_cloud, "deployed_volumes", lambda _: deployed_volume(200))
+    monkeypatch.setattr(checks, "deployed_volumes", lambda _: deployed_volume())
+    checks.check_volume_sizes(smaller)
+    monkeypatch.setattr(checks, "deployed_volumes", lambda _: deployed_volume(200))
     with pytest.raises(SiteError, match="200 GiB"):
-        existing_cloud.check_volume_sizes(smaller)
+        checks.check_volume_sizes(smaller)
 
 
 def test_a_boot_volume_holds_the_image(context: SiteContext) -> None:
     """The flavor's disk does not count."""
     images = (replace(CLOUD.images[0], disk_gib=15),)
-    (finding,) = existing_cloud.check_disks(
-        with_volumes(context), replace(CLOUD, images=images), {"debian-13": "image-1"}, ()
-    )
+    (finding,) = checks.check_disks(with_volumes(context), replace(CLOUD, images=images), {"debian-13": "image-1"}, ())
     assert dotted(finding.path) == "cloud.instances[0].boot_volume.size"
     assert "needs 15 GiB" in finding.why
 
@@ -322,9 +320,9 @@ def test_an_image_that_is_uploaded_again_replaces_no_instance(context: SiteConte
     again = replace(CLOUD, images=(replace(CLOUD.images[0], id="image-2"),))
     both = replace(CLOUD, images=(*CLOUD.images, *again.images))
     known = {"debian-13": "image-1"}
-    assert existing_cloud.choose_images(cloud, both, known, set()) == (known, [])
-    assert existing_cloud.choose_images(cloud, again, known, names) == (known, [])
-    chosen, (finding,) = existing_cloud.choose_images(cloud, again, known, names - {"worker-1"})
+    assert checks.choose_images(cloud, both, known, set()) == (known, [])
+    assert checks.choose_images(cloud, again, known, names) == (known, [])
+    chosen, (finding,) = checks.choose_images(cloud, again, known, names - {"worker-1"})
     assert chosen == {}
     assert dotted(finding.path) == "cloud.images[0].name"
     assert "image-1 has vanished; the cloud has image-2" in finding.why
@@ -343,7 +341,7 @@ def test_a_disk_too_small_for_the_image_is_found_before_nova_refuses_it(
     assert problems[0].fix == "a flavor with a disk of 21 GiB or more, or another image"
     cloud = model(context)
     rest = {i.name for i in cloud.instances} - {"worker-1"}
-    (finding,) = existing_cloud.check_disks(cloud, large, {"debian-13": "image-1"}, rest)
+    (finding,) = checks.check_disks(cloud, large, {"debian-13": "image-1"}, rest)
     assert "21 GiB" in finding.why
     check(context, monkeypatch, replace(CLOUD, images=(replace(CLOUD.images[0], disk_gib=20),)))
 
@@ -353,22 +351,22 @@ def test_a_checksum_chooses_among_images_of_one_name(context: SiteContext) -> No
     objects = replace(CLOUD, images=(*CLOUD.images, other))
     image = model(context).images[0].model_copy(update={"checksum": "1" * 32})
     cloud = model(context).model_copy(update={"images": (image,)})
-    assert existing_cloud.choose_images(cloud, objects, {}, set()) == ({"debian-13": "image-2"}, [])
-    _, (finding,) = existing_cloud.choose_images(cloud, CLOUD, {}, set())
+    assert checks.choose_images(cloud, objects, {}, set()) == ({"debian-13": "image-2"}, [])
+    _, (finding,) = checks.choose_images(cloud, CLOUD, {}, set())
     assert dotted(finding.path) == "cloud.images[0].checksum"
 
 
 def test_what_exists_already_needs_no_quota(context: SiteContext) -> None:
     """A run that ended half way is resumed within the quota that it has used up."""
     cloud = model(context)
-    everything = existing_cloud.needs(context, cloud, Counter())
+    everything = checks.needs(context, cloud, Counter())
     assert everything["instances"] == 7
     assert everything["memory"] == 6 * 2048 + 4096
     assert (everything["router"], everything["floatingip"]) == (1, 1)
     made = Counter(
         {("Instance", "edge-1"): 1, ("Port", "edge-1"): 1, ("Router", "router"): 1, ("FloatingIp", "edge-1"): 1}
     )
-    rest = existing_cloud.needs(context, cloud, made)
+    rest = checks.needs(context, cloud, made)
     assert rest["instances"] == 6
     assert rest["port"] == everything["port"] - 1
     assert "router" not in rest
@@ -386,7 +384,7 @@ def test_refused_credentials_name_the_entry(
     clouds = tmp_path / "clouds.yaml"
     clouds.write_text("clouds: {campus: {auth: {auth_url: 'http://192.0.2.1:5000/v3', username: u, password: p}}}\n")
     monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(clouds))
-    monkeypatch.setattr(existing_cloud, "find_objects", refuse)
+    monkeypatch.setattr(checks, "find_objects", refuse)
     with pytest.raises(SiteError, match=r"cloud\.credentials: .*keystone refuses the entry campus") as raised:
-        existing_cloud.check_existing_cloud(context, Silent())
+        checks.check_existing_cloud(context, Silent())
     assert "application credential may have expired" in str(raised.value.fix)

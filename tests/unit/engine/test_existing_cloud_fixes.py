@@ -10,11 +10,18 @@ from typing import Any
 import pytest
 import yaml
 
-from strata.engine import existing_cloud
-from strata.engine.cloud_objects import Allowance, CloudObjects, FoundFlavor, FoundImage, FoundNetwork, FoundStorage
+from strata.engine.existing_cloud import checks
+from strata.engine.existing_cloud.objects import (
+    Allowance,
+    CloudObjects,
+    FoundFlavor,
+    FoundImage,
+    FoundNetwork,
+    FoundStorage,
+)
 from strata.progress import Silent
 from strata.site.context import SiteContext
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.problems import Problem, SiteError
 
 FIRST, SECOND = "11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"
@@ -111,7 +118,7 @@ def test_a_fix_is_right_when_it_is_applied(
     state_directory: Path, case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     objects, edits = CASES[case]
-    monkeypatch.setattr(existing_cloud, "_read", lambda *_: objects)
+    monkeypatch.setattr(checks, "_read", lambda *_: objects)
     text = find_site("campus").read_text()
     for old, new in edits:
         assert old in text
@@ -121,7 +128,7 @@ def test_a_fix_is_right_when_it_is_applied(
     fixes: list[str] = []
     for _ in range(5):  # a fix may need another one: a flavor without a disk needs boot volumes
         try:
-            existing_cloud.check_existing_cloud(SiteContext.load(file), Silent())
+            checks.check_existing_cloud(SiteContext.load(file), Silent())
             break
         except SiteError as error:
             content = yaml.safe_load(file.read_text())

@@ -9,14 +9,14 @@ import pytest
 
 from strata.engine.ansible import PlaybookResult
 from strata.errors import UserError
-from strata.kolla import commands
-from strata.kolla.commands import COMMANDS, Record, action, command_line, is_done, run_command
-from strata.kolla.configuration import configuration_directory
-from strata.kolla.files import difference, public_files
-from strata.kolla.lifecycle import KollaLifecycle
+from strata.installers.kolla import commands
+from strata.installers.kolla.commands import COMMANDS, Record, action, command_line, is_done, run_command
+from strata.installers.kolla.configuration import configuration_directory
+from strata.installers.kolla.files import difference, public_files
+from strata.installers.kolla.lifecycle import KollaLifecycle
 from strata.progress import Silent
 from strata.site.context import SiteContext
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.toolchain.python_environment import Environment
 
 

@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from strata.errors import UserError
-from strata.kolla.downloads import upload
-from strata.kolla.images import ensure_files
+from strata.installers.kolla.downloads import upload
+from strata.installers.kolla.images import ensure_files
 from strata.models.compute import Image
 from strata.progress import Silent
 from strata.provider.base import CHECKSUM
 from strata.site.context import SiteContext
-from strata.site_file.find import find_site
-from strata.stacks.state import project_name, state_file
+from strata.site_file.inventories import find_site
+from strata.stacks.pulumi_state import project_name, state_file
 from strata.troubleshooting import link_for
 
 CONTENT = b"QFI a disk"

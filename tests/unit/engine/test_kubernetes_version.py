@@ -7,15 +7,15 @@ from pathlib import Path
 import pytest
 
 from strata.engine import kubernetes_version
-from strata.engine.disruption import Approval, ApprovalNeeded
+from strata.engine.changes.disruption import Approval, ApprovalNeeded
 from strata.engine.kubernetes_version import require_next_minor, upgraded_nodes, version_step
 from strata.errors import UserError
 from strata.progress import Silent
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts_with
+from strata.site.host_list import hosts_with
 from strata.site.outputs import ClusterOutputs
 from strata.site.paths import SitePaths
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 from strata.toolchain import load_versions
 

@@ -13,26 +13,26 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from strata.cli.lifecycle import lifecycle_of
+from strata.cli.lifecycle_choice import lifecycle_of
 from strata.cli.main import app
 from strata.cloud.arguments import further_networks
+from strata.drift_model import Drift
 from strata.engine.ansible import PlaybookResult
-from strata.engine.layers import up_steps
+from strata.engine.up_steps import up_steps
 from strata.errors import UserError
-from strata.findings import Drift
-from strata.kubespray import installer, marks, run
-from strata.kubespray.commands import Record
-from strata.kubespray.configuration import inventory_directory, write_configuration
-from strata.kubespray.files import DOWNLOADS, NAMES, STATE, VARIABLES, public_files
-from strata.kubespray.source import archive_name, pinned
-from strata.kubespray.variables import FILE
+from strata.installers.kubespray import installer, marks, run
+from strata.installers.kubespray.commands import Record
+from strata.installers.kubespray.configuration import inventory_directory, write_configuration
+from strata.installers.kubespray.files import DOWNLOADS, NAMES, STATE, VARIABLES, public_files
+from strata.installers.kubespray.source import archive_name, pinned
+from strata.installers.kubespray.variables import FILE
 from strata.layers import Layer, StepResult
 from strata.models.kubespray import STRATA_SETS
 from strata.progress import Silent
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, ClusterOutputs, InstanceOutput
 from strata.site_file.checks.kubespray import known_variables
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.toolchain.python_environment import Environment
 from strata.toolchain.versions import load_versions
 

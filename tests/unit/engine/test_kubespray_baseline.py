@@ -12,10 +12,10 @@ from strata.access.ssh import Unreachable
 from strata.drift import baseline as records
 from strata.drift.hosts import compare
 from strata.errors import UserError
-from strata.kubespray import baseline
+from strata.installers.kubespray import baseline
 from strata.layers import Layer
 from strata.site.context import SiteContext
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 
 FOUND = {"digest": "sha256:aa", "mode": "0600", "owner": "root", "group": "root"}
 CONFIG = "/etc/containerd/config.toml"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from strata.errors import UserError
-from strata.kubespray.commands import Record, check_nodes, next_runs
+from strata.installers.kubespray.commands import Record, check_nodes, next_runs
 
 BEFORE = Record(
     version="2.31.0",

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.engine.lock import holder, machine_lock, site_lock
+from strata.engine.run_lock import holder, machine_lock, site_lock
 from strata.errors import UserError
 from strata.processes import MARK, bind_to_parent, end_orphans, tagged, unmarked_environment
 from strata.site.outputs import remove_partial, write_private
@@ -23,7 +23,7 @@ from strata_bench.waiting import eventually
 
 HOLD = """
 import subprocess, sys
-from strata.engine.lock import site_lock
+from strata.engine.run_lock import site_lock
 from strata.site.paths import SitePaths
 with site_lock(SitePaths("here"), "up", None):
     child = subprocess.Popen(["sleep", "100"], stdout=subprocess.DEVNULL)

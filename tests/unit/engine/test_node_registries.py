@@ -20,7 +20,7 @@ from strata.errors import UserError
 from strata.progress import Silent
 from strata.site.context import SiteContext
 from strata.site.secrets import pki
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 
 
 class Registry(BaseHTTPRequestHandler):

@@ -10,8 +10,8 @@ import pytest
 
 from strata.drift import hosts
 from strata.drift.handlers import PendingHandlers, finish
+from strata.drift_model import Drift
 from strata.engine import playbook_state
-from strata.findings import Drift
 from strata.layers import Layer
 from strata.site.paths import SitePaths
 

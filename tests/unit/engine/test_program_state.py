@@ -16,23 +16,23 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from strata.cli.lifecycle import lifecycle_of
+from strata.cli.lifecycle_choice import lifecycle_of
 from strata.drift import program_state
 from strata.drift.program_state import ProgramState
-from strata.drift.pulumi import program_drift
-from strata.engine import layers
-from strata.engine.difference import show_difference
-from strata.engine.disruption import Approval
+from strata.drift.programs import program_drift
+from strata.engine import up_steps
+from strata.engine.changes.difference import show_difference
+from strata.engine.changes.disruption import Approval
 from strata.layers import Layer
 from strata.processes import tagged
 from strata.progress import Silent
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import REPOSITORY
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.stacks import inputs
 from strata.stacks.pulumi import PulumiResult, Run
-from strata.stacks.state import state_file
+from strata.stacks.pulumi_state import state_file
 from strata.toolchain import tools_environment
 
 from ..platform.test_values import IMAGES, outputs
@@ -268,7 +268,7 @@ def test_status_previews_what_up_would_run(deployed: Deployed, monkeypatch: pyte
         previewed.append(program)
         return []
 
-    monkeypatch.setattr("strata.drift.pulumi.preview_steps", preview)
+    monkeypatch.setattr("strata.drift.programs.preview_steps", preview)
 
     def look() -> list[str]:
         previewed.clear()
@@ -289,7 +289,7 @@ def test_status_previews_what_up_would_run(deployed: Deployed, monkeypatch: pyte
 def test_plan_previews_what_up_would_run(deployed: Deployed, monkeypatch: pytest.MonkeyPatch) -> None:
     """A program that `up` would skip, and one whose preview finds nothing, read alike."""
     answer = [PulumiResult(1, 2, 3, 9, 1.0, {})]
-    monkeypatch.setattr("strata.engine.difference.preview", lambda *_, **__: answer[-1])
+    monkeypatch.setattr("strata.engine.changes.difference.preview", lambda *_, **__: answer[-1])
 
     def plan() -> list[str]:
         console = Console(file=StringIO())
@@ -325,26 +325,26 @@ def test_the_steps_skip_and_thorough_does_not(deployed: Deployed, monkeypatch: p
 
     monkeypatch.setattr("strata.stacks.pulumi.up", up)
     monkeypatch.setattr("strata.drift.platform.repair_releases", note("objects", []))
-    monkeypatch.setattr("strata.platform.secrets.remove_secrets", note("Secrets", []))
-    monkeypatch.setattr("strata.engine.drain.prepare_cloud", lambda *_: 0)
+    monkeypatch.setattr("strata.platform.release_secrets.remove_secrets", note("Secrets", []))
+    monkeypatch.setattr("strata.engine.changes.drain.prepare_cloud", lambda *_: 0)
     # before the program, which would take what a refresh finds for desired
     monkeypatch.setattr("strata.drift.cloud.repair_objects", note("repair", ["port worker-1: repaired"]))
     monkeypatch.setattr("strata.engine.service_readiness.wait_for_services", note("wait", None))
     lifecycle = lifecycle_of(deployed.context)
     monkeypatch.setattr(type(lifecycle), "after_cloud", note("after", 0))
-    platform = layers.platform_program_step(deployed.context)(Silent())
-    cloud = layers.cloud_program_step(deployed.context, lifecycle, Approval())(Silent())
+    platform = up_steps.platform_program_step(deployed.context)(Silent())
+    cloud = up_steps.cloud_program_step(deployed.context, lifecycle, Approval())(Silent())
     assert calls == ["objects", "Secrets", "repair", "after"]
     assert "skipped: no change, no drift" in platform.detail
     assert "skipped: no change, no drift; port worker-1: repaired" in cloud.detail
     assert cloud.changed == 1
     calls.clear()
-    layers.platform_program_step(deployed.context, thorough=True)(Silent())
-    layers.cloud_program_step(deployed.context, lifecycle, Approval(), thorough=True)(Silent())
+    up_steps.platform_program_step(deployed.context, thorough=True)(Silent())
+    up_steps.cloud_program_step(deployed.context, lifecycle, Approval(), thorough=True)(Silent())
     assert calls == ["platform", "objects", "Secrets", "repair", "cloud", "after"]
     calls.clear()
     deployed.edit("versions.yaml")
-    assert "run because: versions.yaml has changed" in layers.platform_program_step(deployed.context)(Silent()).detail
+    assert "run because: versions.yaml has changed" in up_steps.platform_program_step(deployed.context)(Silent()).detail
     assert calls[0] == "platform"
 
 

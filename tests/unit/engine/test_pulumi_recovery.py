@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from strata.site.context import SiteContext
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 from strata.stacks import recovery as pulumi_recovery
 from strata.stacks import refusals

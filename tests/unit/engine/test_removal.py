@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from strata.cli.main import app
+from strata.engine.changes.removal import remove_state
 from strata.engine.keys import ensure_ssh_key
-from strata.engine.removal import remove_state
 from strata.site.paths import SitePaths
 
 SITE = """

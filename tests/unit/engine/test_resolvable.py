@@ -10,7 +10,7 @@ import pytest
 from strata.engine.resolvable import check_names
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.problems import SiteError
 
 NAMES = {

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from strata.engine.steps import StepFailed, StepReport, run_steps
+from strata.engine.runner import StepFailed, StepReport, run_steps
 from strata.errors import UserError
 from strata.layers import Layer, Step, StepResult
 from strata.progress import Progress, Silent

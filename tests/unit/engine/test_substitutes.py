@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from strata.cli.lifecycle import lifecycle_of
-from strata.engine.layers import up_steps
+from strata.cli.lifecycle_choice import lifecycle_of
+from strata.engine.up_steps import up_steps
 from strata.layers import Layer, Step
 from strata.progress import Silent
 from strata.site.context import SiteContext
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.toolchain import ToolUnavailable
 from strata.toolchain.release import Reachability
 

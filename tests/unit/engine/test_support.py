@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from strata.cli.lifecycle import lifecycle_of
-from strata.engine.layers import up_steps
+from strata.cli.lifecycle_choice import lifecycle_of
+from strata.engine.up_steps import up_steps
 from strata.errors import UserError
 from strata.layers import Layer
 from strata.observe import nothing_seen
@@ -19,7 +19,7 @@ from strata.report.model import State
 from strata.report.page import render_page
 from strata.site.context import SiteContext
 from strata.site.support import refusal, remedy
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 
 
 def load(site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:

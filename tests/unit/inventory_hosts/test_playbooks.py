@@ -9,9 +9,9 @@ import pytest
 from strata.errors import UserError
 from strata.inventory.playbooks import host_variables, playbook_roles
 from strata.roles import DIRECTORY, roles, roles_of
-from strata.scaffold.new_role import EXAMPLE, FIRST_PORT, new_role
-from strata.site.hosts import running_roles
-from strata.site_file.find import find_site
+from strata.scaffold.role import EXAMPLE, FIRST_PORT, new_role
+from strata.site.host_list import running_roles
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 
 

@@ -13,7 +13,7 @@ from strata.inventory.build import build_inventory
 from strata.inventory.clients import database_clients, pod_services
 from strata.models.site import Site
 from strata.roles import units_of
-from strata.site.hosts import address_of, running_roles
+from strata.site.host_list import address_of, running_roles
 from strata.site.openings import openings
 from strata.site_file.loader import load_site
 from strata.site_file.problems import SiteError

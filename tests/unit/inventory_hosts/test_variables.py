@@ -11,14 +11,14 @@ import yaml
 
 from strata.catalogue.needs import Hostname
 from strata.catalogue.published import published
-from strata.catalogue.site import needed
+from strata.catalogue.site_services import needed
 from strata.catalogue.site_volumes import service_volumes
 from strata.inventory import Template
 from strata.inventory.clients import pull_users
 from strata.inventory.role_variables import role_host_variables, role_variables
 from strata.inventory.topology import database_secret, host_networks
 from strata.models.site import Site
-from strata.site.hosts import address_of
+from strata.site.host_list import address_of
 from strata.site.outputs import CloudOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY
 from strata.site_file.loader import load_site

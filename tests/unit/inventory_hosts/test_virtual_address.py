@@ -9,13 +9,13 @@ import pytest
 import yaml
 
 from strata.cloud.arguments import further_networks, virtual_address_arguments
-from strata.cloud.ports import security_group_arguments
+from strata.cloud.role_ports import security_group_arguments
 from strata.inventory.build import build_inventory
 from strata.inventory.role_variables import role_variables
 from strata.inventory.topology import host_networks
 from strata.models.site import Site
 from strata.roles import units_of
-from strata.site.hosts import address_of, api_address, outside_of, running_roles
+from strata.site.host_list import address_of, api_address, outside_of, running_roles
 from strata.site.openings import VRRP, openings
 from strata.site.outputs import CloudOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY

@@ -14,7 +14,7 @@ from strata.inventory.role_variables import role_host_variables, role_variables
 from strata.models.platform import ExternalIssuer, Ingress, IngressCertificate
 from strata.models.site import Site
 from strata.roles import MONITORING_PODS, POD_CLIENTS, roles
-from strata.site.hosts import api_host, hosts, running_roles
+from strata.site.host_list import api_host, hosts, running_roles
 from strata.site.outputs import CloudOutputs, ImageOutputs, InstanceOutput
 from strata.site.paths import REPOSITORY, SitePaths
 from strata.site_file.loader import load_site

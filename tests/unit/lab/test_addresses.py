@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from strata.errors import UserError
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 from strata_lab import addresses
 

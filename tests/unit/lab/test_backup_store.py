@@ -14,11 +14,11 @@ from strata.errors import UserError
 from strata.models.site import Site
 from strata.progress import Silent
 from strata.provider import provider_of
+from strata.scaffold.site import new_site
 from strata.site.paths import SitePaths
 from strata.site.secrets import SecretStore
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
-from strata.site_file.new import new_site
 from strata_lab import backup_store, drift, images
 from strata_lab.network import container as network
 

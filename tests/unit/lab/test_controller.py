@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from strata.errors import UserError
-from strata.models.accelerators import CATALOGUE
+from strata.models.accelerator_catalogue import CATALOGUE
 from strata.models.site import Site
 from strata.progress import Silent
 from strata.site.paths import REPOSITORY, SitePaths

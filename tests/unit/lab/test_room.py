@@ -10,7 +10,7 @@ import pytest
 
 from strata.errors import UserError
 from strata.models.site import Site
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 from strata.troubleshooting import link_for
 from strata_lab import memory, ports

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from strata.models.accelerator_catalogue import CATALOGUE
 from strata.models.accelerator_kinds import spelled
-from strata.models.accelerators import CATALOGUE
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.problems import Problem
 
 IMAGE = '    - {name: debian-13, distribution: debian, release: "13"}\n'

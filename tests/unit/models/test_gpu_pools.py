@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from strata.models.accelerators import CATALOGUE
+from strata.models.accelerator_catalogue import CATALOGUE
 from strata.models.gpu_nodes import POOL_LABEL, largest_request, node_labels, offered
 from strata.models.site import Site
 from strata.site_file.loader import load_site

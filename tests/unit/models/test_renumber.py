@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from strata.errors import UserError
-from strata.site_file.find import find_site
+from strata.scaffold.site import new_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
-from strata.site_file.new import new_site
 from strata.site_file.renumber import PRIVATE, IPNetwork, free_network, renumber
 
 

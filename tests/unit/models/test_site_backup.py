@@ -13,7 +13,7 @@ from strata.catalogue.backup_items import backup_items
 from strata.inventory import Template
 from strata.inventory.role_variables import role_host_variables, role_variables
 from strata.roles import DIRECTORY
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 from strata.site_file.problems import Problem
 

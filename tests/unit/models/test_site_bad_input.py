@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from strata.errors import UserError
 from strata.site.paths import REPOSITORY
 from strata.site_file.document import MAXIMUM_BYTES
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 from strata.site_file.problems import Problem, SiteError
 

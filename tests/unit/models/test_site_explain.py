@@ -11,7 +11,7 @@ from strata.errors import UserError
 from strata.models.base import Model
 from strata.models.key_path import dotted
 from strata.site_file.explain import explain
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 
 LAB = find_site("lab")

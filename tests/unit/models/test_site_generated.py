@@ -9,11 +9,11 @@ from typing import Any, get_args
 
 import pytest
 
-from strata.models.accelerators import CATALOGUE
+from strata.models.accelerator_catalogue import CATALOGUE
 from strata.models.base import Model
 from strata.models.site import Site
-from strata.site_file.find import find_site, site_names
 from strata.site_file.generate import generated
+from strata.site_file.inventories import find_site, site_names
 from strata.site_file.loader import load_site
 
 EXAMPLES = {"lab", "campus", "tacc", "cnaf", "nautilus", "csc"}

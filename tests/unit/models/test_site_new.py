@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from strata.errors import UserError
-from strata.site_file.find import find_site, site_names
+from strata.scaffold.site import new_site
+from strata.site_file.inventories import find_site, site_names
 from strata.site_file.loader import load_site
-from strata.site_file.new import new_site
 
 
 @pytest.mark.parametrize("like", site_names())

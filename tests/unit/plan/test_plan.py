@@ -11,7 +11,7 @@ from rich.console import Console
 
 from strata.models.site import Site
 from strata.plan import plan, render
-from strata.site_file.find import find_site, site_names
+from strata.site_file.inventories import find_site, site_names
 from strata.site_file.loader import load_site
 
 

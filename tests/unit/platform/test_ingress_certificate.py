@@ -12,8 +12,8 @@ import pytest
 from strata.errors import UserError
 from strata.models.platform import Ingress, IngressCertificate
 from strata.platform.ingress_certificate import certificate_data
+from strata.platform.release_secrets import secret_manifests
 from strata.platform.releases import PlatformState
-from strata.platform.secrets import secret_manifests
 from strata.site.outputs import ImageOutputs
 from strata.site.secrets import Certificate, pki
 from strata.site_file.loader import load_site

@@ -8,7 +8,7 @@ from pathlib import Path
 import pulumi
 import pytest
 
-from strata.catalogue.site import installed
+from strata.catalogue.site_services import installed
 from strata.platform.releases import releases
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.paths import REPOSITORY, SitePaths

@@ -14,8 +14,8 @@ import yaml
 from strata.catalogue.discovery import services
 from strata.catalogue.needs.namespace import TenantNamespaces
 from strata.catalogue.service import FINGERPRINT_KEY
-from strata.catalogue.site import installed, needed
 from strata.catalogue.site_needs import namespaces as service_namespaces
+from strata.catalogue.site_services import installed, needed
 from strata.errors import UserError
 from strata.models.site import Site
 from strata.platform import cluster_base, releases, storage_class, tenant

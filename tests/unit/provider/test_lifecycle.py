@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from strata.cli.lifecycle import lifecycle_of
+from strata.cli.lifecycle_choice import lifecycle_of
 from strata.errors import UserError
 from strata.layers import Layer
 from strata.progress import Silent
 from strata.site.context import SiteContext
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.stacks import pulumi
 from strata.stacks.events import Events
 

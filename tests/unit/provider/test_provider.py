@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from strata.cli.lifecycle import lifecycle_of
-from strata.engine.existing_lifecycle import ExistingCloudLifecycle
+from strata.cli.lifecycle_choice import lifecycle_of
+from strata.engine.existing_cloud.lifecycle import ExistingCloudLifecycle
 from strata.errors import UserError
-from strata.kolla.lifecycle import KollaLifecycle
-from strata.kolla.provider import KollaProvider
+from strata.installers.kolla.lifecycle import KollaLifecycle
+from strata.installers.kolla.provider import KollaProvider
 from strata.lifecycle import CloudLifecycle
 from strata.progress import Silent
 from strata.provider import Provider, provider_of
@@ -27,12 +27,12 @@ from strata.provider.existing import ExistingCloudProvider
 from strata.site.context import SiteContext
 from strata.site.outputs import ImageOutputs
 from strata.site.paths import REPOSITORY, SitePaths
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 from strata_lab.lifecycle import LabLifecycle
 from strata_lab.provider import LabProvider
 
-CHOICES = {"strata/cli/lifecycle.py", "strata/provider/choice.py"}
+CHOICES = {"strata/cli/lifecycle_choice.py", "strata/provider/choice.py"}
 MAY_ASK = CHOICES | {"strata/models/cloud.py", "strata/models/site.py"}
 """The choices, and the validation of the key itself."""
 SOURCES = REPOSITORY / "src"
@@ -64,9 +64,9 @@ def test_the_product_imports_the_lab_at_the_choices_only() -> None:
 
 def test_a_real_site_never_loads_the_lab() -> None:
     code = (
-        "import sys; from strata.site_file.find import find_site; from strata.site.context import SiteContext\n"
-        "from strata.engine.layers import up_steps; from strata.plan import plan; from strata.layers import Layer\n"
-        "from strata.cli.lifecycle import lifecycle_of\n"
+        "import sys; from strata.site_file.inventories import find_site; from strata.site.context import SiteContext\n"
+        "from strata.engine.up_steps import up_steps; from strata.plan import plan; from strata.layers import Layer\n"
+        "from strata.cli.lifecycle_choice import lifecycle_of\n"
         "c = SiteContext.load(find_site('tacc')); plan(c.site); up_steps(c, lifecycle_of(c), [Layer.CLOUD])\n"
         "print([m for m in sys.modules if m.startswith('strata_lab')])"
     )

@@ -12,7 +12,7 @@ from strata.observe.hosts import host_roles
 from strata.platform.releases import releases
 from strata.roles import units_of
 from strata.site.context import SiteContext
-from strata.site.hosts import running_roles
+from strata.site.host_list import running_roles
 from strata.site.outputs import CloudOutputs, InstanceOutput
 
 V100 = ("10de", "1db4")

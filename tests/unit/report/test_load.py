@@ -14,7 +14,7 @@ from strata.report.load import FIGURES, load_of, load_report, query_text
 from strata.report.model import LoadReport, UnknownLoad
 from strata.report.page import render_page
 from strata.site.context import SiteContext
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 
 CARD = {"node": "gpu-worker-1", "pci_bus_id": "0000:81:00.0", "modelName": "Tesla V100"}
 

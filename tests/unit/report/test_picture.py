@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from strata.drift import Drift, DriftReport
+from strata.drift_model import Drift, DriftReport
 from strata.layers import Layer
-from strata.models.accelerators import CATALOGUE
+from strata.models.accelerator_catalogue import CATALOGUE
 from strata.observe import ClusterFacts, HostFacts, Observation, PodFacts, nothing_seen
 from strata.observe.hosts import parse_answer
 from strata.report import SiteReport, build_report
-from strata.report.accelerators import node_cards
+from strata.report.allocation import node_cards
 from strata.report.model import State
 from strata.report.page import render_page
 from strata.roles import DIRECTORY, roles, roles_of, units_of
 from strata.site.context import SiteContext
-from strata.site.hosts import running_roles
+from strata.site.host_list import running_roles
 from strata.site.paths import REPOSITORY
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 
 See = Callable[..., Observation]

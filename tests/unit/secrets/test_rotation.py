@@ -16,11 +16,11 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import load_ssh_public_key
 
 from strata.catalogue.needs import Secret
-from strata.catalogue.site import needed
+from strata.catalogue.site_services import needed
 from strata.engine import rotation
 from strata.engine.keys import ensure_ssh_key
-from strata.engine.record import record_run
-from strata.engine.steps import RunReport, StepReport
+from strata.engine.run_record import record_run
+from strata.engine.runner import RunReport, StepReport
 from strata.errors import UserError
 from strata.layers import Layer
 from strata.models.secret import Secret as DeclaredSecret

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from strata.cli.lifecycle import lifecycle_of
+from strata.cli.lifecycle_choice import lifecycle_of
 from strata.errors import UserError
 from strata.site.context import SiteContext
 from strata.site.paths import REPOSITORY, cache_directory
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata_lab import preflight
 
 FILES = {

@@ -13,7 +13,7 @@ import testinfra
 from testinfra.host import Host
 
 from strata.provider import provider_of
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 
 V100 = ("0000:3b:00.0", "0x10de", "0x1db4", "0x030200")

@@ -12,10 +12,10 @@ import pytest
 import testinfra
 from tests.unit.verify.site_doubles import V100, devices
 
-from strata.models.accelerators import CATALOGUE
+from strata.models.accelerator_catalogue import CATALOGUE
 from strata.provider import provider_of
 from strata.provider.base import SYSFS_CARDS
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 from strata.verify.cards import PodCards, host_devices, known_cards, pod_command
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 from strata.verify import run
 from strata.verify.plugin import CHECKS

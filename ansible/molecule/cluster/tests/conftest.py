@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata.site.context import SiteContext
-from strata.site_file.find import SITE_FILE
+from strata.site_file.inventories import SITE_FILE
 from strata_bench.scenario import Scenario
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from strata.access.backups import PROGRAM, ROLE, UNIT, snapshots
 from strata.catalogue.backup_items import backup_items
 from strata.site.context import SiteContext
-from strata.site.hosts import hosts_with
+from strata.site.host_list import hosts_with
 from strata.verify.needs import BACKUPS, needs
 from strata.verify.waiting import settled
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from strata.models.site import Site
-from strata.site.hosts import hosts_with
+from strata.site.host_list import hosts_with
 from strata.site.outputs import CloudOutputs
 from strata.verify.needs import needs, role
 

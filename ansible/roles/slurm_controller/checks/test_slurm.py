@@ -10,8 +10,8 @@ import pytest
 
 from strata.models.site import Site
 from strata.roles import port
-from strata.site.hosts import Host as SiteHost
-from strata.site.hosts import hosts_with
+from strata.site.host_list import Host as SiteHost
+from strata.site.host_list import hosts_with
 from strata.site.outputs import CloudOutputs
 from strata.verify.needs import needs, role
 from strata_roles.slurm_controller.nodes import partition_hosts, partitions, slurm_nodes

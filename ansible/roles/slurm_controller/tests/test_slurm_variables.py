@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from strata.cloud.ports import security_group_arguments
+from strata.cloud.role_ports import security_group_arguments
 from strata.inventory import Template
 from strata.inventory.role_variables import role_variables
 from strata.models.site import Site

@@ -8,7 +8,7 @@ from typing import Any
 
 from strata.catalogue.need import Need, SecretReference
 from strata.catalogue.service import Secrets, ServiceContext
-from strata.catalogue.site import batch_server
+from strata.catalogue.site_services import batch_server
 
 TENANT_LABEL = "strata.dev/tenant"
 MONITOR_KEY = "batch-monitor-token"

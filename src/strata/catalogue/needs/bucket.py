@@ -10,7 +10,7 @@ from typing import Any
 from strata.catalogue.discovery import services
 from strata.catalogue.need import Need, SecretReference, pods_peer
 from strata.catalogue.service import Secrets, ServiceContext, Values
-from strata.catalogue.site import needed, required_endpoint, s3_endpoint
+from strata.catalogue.site_services import needed, required_endpoint, s3_endpoint
 from strata.models.finding import Finding
 from strata.models.key_path import KeyPath
 from strata.models.site import Site

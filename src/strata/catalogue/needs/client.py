@@ -10,7 +10,7 @@ from strata.catalogue.issuer import IssuerEndpoints, endpoints, issuer_findings
 from strata.catalogue.need import Need, SecretReference
 from strata.catalogue.needs.hostname import Hostname
 from strata.catalogue.service import ServiceContext
-from strata.catalogue.site import issuers
+from strata.catalogue.site_services import issuers
 from strata.models.finding import Finding
 from strata.models.key_path import KeyPath
 from strata.models.site import Site

@@ -8,7 +8,7 @@ from typing import Any
 
 from strata.catalogue.need import Need
 from strata.catalogue.service import Secrets, ServiceContext
-from strata.catalogue.site import dask_server
+from strata.catalogue.site_services import dask_server
 
 
 @dataclass(frozen=True)

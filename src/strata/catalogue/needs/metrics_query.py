@@ -8,7 +8,7 @@ from typing import Any
 
 from strata.catalogue.need import Need
 from strata.catalogue.service import ServiceContext
-from strata.catalogue.site import metrics_server
+from strata.catalogue.site_services import metrics_server
 
 
 @dataclass(frozen=True)

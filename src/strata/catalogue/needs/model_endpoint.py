@@ -8,7 +8,7 @@ from typing import Any
 
 from strata.catalogue.need import Need
 from strata.catalogue.service import ServiceContext
-from strata.catalogue.site import model_endpoint
+from strata.catalogue.site_services import model_endpoint
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from strata.catalogue.need import Need
 from strata.catalogue.service import ServiceContext, Values
-from strata.catalogue.site import needed
+from strata.catalogue.site_services import needed
 from strata.models.finding import Finding
 from strata.models.key_path import KeyPath
 from strata.models.platform import Tenant

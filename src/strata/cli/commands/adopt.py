@@ -15,12 +15,12 @@ from strata.adopt.project import KINDS
 from strata.adopt.render import render
 from strata.cli.arguments import JsonOption, SiteArgument, YesOption, site_file
 from strata.cli.display import RunDisplay
-from strata.cli.lifecycle import lifecycle_of
+from strata.cli.lifecycle_choice import lifecycle_of
 from strata.cli.output import print_json
-from strata.engine.disruption import Approval
-from strata.engine.lock import site_lock
-from strata.engine.record import record_run
-from strata.engine.steps import run_steps
+from strata.engine.changes.disruption import Approval
+from strata.engine.run_lock import site_lock
+from strata.engine.run_record import record_run
+from strata.engine.runner import run_steps
 from strata.errors import UserError
 from strata.site.context import SiteContext
 

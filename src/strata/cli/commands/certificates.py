@@ -9,7 +9,7 @@ from strata.cli.arguments import JsonOption, SiteArgument
 from strata.cli.context import load_context
 from strata.cli.entries import ALL, NamesArgument, show_entries
 from strata.engine import rotation
-from strata.engine.lock import site_lock
+from strata.engine.run_lock import site_lock
 
 app = typer.Typer(help=__doc__, no_args_is_help=True)
 

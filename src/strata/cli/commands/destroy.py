@@ -12,13 +12,13 @@ from strata.cli.arguments import (
     SiteArgument,
     YesOption,
 )
-from strata.cli.lifecycle import lifecycle_of
-from strata.engine.lock import site_lock
-from strata.engine.removal import left_on_machines, remove_state
+from strata.cli.lifecycle_choice import lifecycle_of
+from strata.engine.changes.removal import left_on_machines, remove_state
+from strata.engine.run_lock import site_lock
 from strata.shared_state.session import erase
 from strata.site.context import SiteContext
 from strata.site.data_protection import require_named_volumes
-from strata.site_file.find import find_site
+from strata.site_file.inventories import find_site
 from strata.stacks import pulumi
 from strata.stacks.pulumi import Program, stack_settings_file
 

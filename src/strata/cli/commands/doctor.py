@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from strata.cli.arguments import JsonOption, complete_site
-from strata.cli.doctor import run_doctor
+from strata.cli.doctor_report import run_doctor
 
 
 def doctor(

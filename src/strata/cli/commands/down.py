@@ -10,8 +10,8 @@ from strata.cli.arguments import (
     SiteArgument,
     site_file,
 )
-from strata.cli.lifecycle import lifecycle_of
-from strata.engine.lock import site_lock
+from strata.cli.lifecycle_choice import lifecycle_of
+from strata.engine.run_lock import site_lock
 from strata.site.context import SiteContext
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from strata.access.environment import site_environment
+from strata.access.site_environment import site_environment
 from strata.cli.arguments import JsonOption, SiteArgument
 from strata.cli.context import load_context
 from strata.cli.output import print_json

@@ -8,9 +8,9 @@ from strata.cli.arguments import (
     SiteArgument,
     site_file,
 )
-from strata.engine.lock import site_lock
-from strata.kubespray.configuration import inventory_directory
-from strata.kubespray.run import prepare
+from strata.engine.run_lock import site_lock
+from strata.installers.kubespray.configuration import inventory_directory
+from strata.installers.kubespray.run import prepare
 from strata.site.context import SiteContext
 from strata.site.secrets.provided import check_secrets
 

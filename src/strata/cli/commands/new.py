@@ -9,14 +9,14 @@ import typer
 from rich.console import Console
 
 from strata.cli.arguments import complete_site, site_file
-from strata.cli.lifecycle import lifecycle_of
-from strata.engine.lock import machine_lock
+from strata.cli.lifecycle_choice import lifecycle_of
+from strata.engine.run_lock import machine_lock
 from strata.provider import provider_of
+from strata.scaffold.site import new_site
 from strata.site.context import SiteContext
 from strata.site.paths import INSTALLED
-from strata.site_file.find import inventories
+from strata.site_file.inventories import inventories
 from strata.site_file.loader import load_site
-from strata.site_file.new import new_site
 
 
 def new(

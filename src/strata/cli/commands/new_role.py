@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from strata.cli.arguments import require_clone
-from strata.scaffold import new_role as scaffold
+from strata.scaffold.role import new_role as write
 
 
 def new_role(
@@ -16,7 +16,7 @@ def new_role(
 ) -> None:
     """Create a working role in ansible/roles/NAME: service, section of site.yaml, variables, checks, tests."""
     require_clone(f"new-role {name}")
-    folder = scaffold.new_role(name)
+    folder = write(name)
     Console().print(
         f"wrote {folder}; next: edit it, then `python -m strata.site_file.generate`; add {name} to a host's roles and "
         f"`{name}: {{}}` below hosts",

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from strata.catalogue.new import new_service as write
 from strata.cli.arguments import require_clone
+from strata.scaffold.service import new_service as write
 from strata.site.paths import REPOSITORY
 
 

@@ -9,9 +9,9 @@ from rich.console import Console
 
 from strata.cli.arguments import JsonOption, LayerOption, SiteArgument, layers
 from strata.cli.context import load_context
-from strata.cli.lifecycle import lifecycle_of
+from strata.cli.lifecycle_choice import lifecycle_of
 from strata.cli.output import print_json
-from strata.engine.difference import show_changes, show_difference
+from strata.engine.changes.difference import show_changes, show_difference
 from strata.plan import plan as make_plan
 from strata.plan import render
 from strata.platform.releases import check_values

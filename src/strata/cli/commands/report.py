@@ -10,7 +10,7 @@ from rich.console import Console
 
 from strata.cli.arguments import SiteArgument
 from strata.cli.context import load_context
-from strata.cli.lifecycle import lifecycle_of
+from strata.cli.lifecycle_choice import lifecycle_of
 from strata.observe import observe
 from strata.report import build_report
 from strata.report.drift import look_for_drift

@@ -12,7 +12,7 @@ from rich.console import Console
 from strata.access import backups, postgresql_restore
 from strata.cli.arguments import SiteArgument
 from strata.cli.context import load_context
-from strata.engine.lock import site_lock
+from strata.engine.run_lock import site_lock
 from strata.errors import UserError
 
 

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 
 from strata.cli.arguments import SiteArgument, YesOption, site_file
-from strata.engine.lock import local_lock
+from strata.engine.run_lock import local_lock
 from strata.errors import UserError
 from strata.models.state import SharedState
 from strata.shared_state import lease

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from strata.cli.arguments import JsonOption, SiteArgument
 from strata.cli.context import load_context
-from strata.cli.lifecycle import lifecycle_of
+from strata.cli.lifecycle_choice import lifecycle_of
 from strata.cli.output import print_json
 from strata.cli.watch import watch as show
 from strata.observe import observe

@@ -19,16 +19,16 @@ from strata.cli.arguments import (
     site_file,
 )
 from strata.cli.display import RunDisplay
-from strata.cli.lifecycle import lifecycle_of
+from strata.cli.lifecycle_choice import lifecycle_of
 from strata.cli.output import print_json
 from strata.cli.summary import print_summary
-from strata.engine.disruption import Approval
-from strata.engine.layers import up_steps
-from strata.engine.lock import site_lock
-from strata.engine.record import record_run
+from strata.engine.changes.disruption import Approval
 from strata.engine.resolvable import check_names
-from strata.engine.steps import RunReport, run_steps
+from strata.engine.run_lock import site_lock
+from strata.engine.run_record import record_run
+from strata.engine.runner import RunReport, run_steps
 from strata.engine.up import run_up
+from strata.engine.up_steps import up_steps
 from strata.layers import Layer
 from strata.platform.operator_values import has_values
 from strata.platform.releases import check_values, fetch_charts

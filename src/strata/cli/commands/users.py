@@ -14,7 +14,7 @@ from rich.table import Table
 from strata.access.leaving import leave, still_valid
 from strata.access.user_list import add_users, read_user_list
 from strata.access.users import Account, add_user, invite_user, list_users
-from strata.catalogue.site import issuer
+from strata.catalogue.site_services import issuer
 from strata.cli.arguments import JsonOption, SiteArgument, YesOption, complete_tenant
 from strata.cli.context import load_context
 from strata.cli.output import print_json

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from strata.models.accelerators import CATALOGUE
+from strata.models.accelerator_catalogue import CATALOGUE
 from strata.models.cloud import Cloud
 from strata.models.finding import Finding, duplicates
 from strata.models.gpu_nodes import gpu_nodes, offered

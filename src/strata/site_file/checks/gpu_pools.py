@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from strata.models.accelerators import Accelerator
+from strata.models.accelerator_catalogue import Accelerator
 from strata.models.cluster import GpuPool
 from strata.models.finding import Finding, duplicates
 from strata.models.gpu_nodes import DEFAULT_POOL, gpu_nodes

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from strata.catalogue.need import role_findings
-from strata.catalogue.site import installed, issuers
+from strata.catalogue.site_services import installed, issuers
 from strata.models.files import certificates_file
 from strata.models.finding import Finding
 from strata.models.key_path import KeyPath

@@ -15,20 +15,20 @@ from strata.catalogue.needs.database import KINE_DATABASE
 from strata.cloud.flavor_cards import flavor_cards
 from strata.inventory.clients import pod_services
 from strata.inventory.kubernetes import endpoint, registry_name
-from strata.inventory.ports import DATASTORE, INGRESS
+from strata.inventory.port_numbers import DATASTORE, INGRESS
 from strata.inventory.topology import service_names
 from strata.models.gpu_nodes import KIND_LABEL, node_labels, pool_of
 from strata.models.gpu_nodes import gpu_nodes as accelerators_of_nodes
 from strata.models.gpu_nodes import offered as accelerators_as_offered
 from strata.models.site import Site
-from strata.platform.accelerators import by_resource
+from strata.platform.extended_resources import by_resource
 from strata.platform.nvidia_device_plugin import built_in_kinds
 from strata.platform.releases import releases
 from strata.roles import roles
 from strata.site.context import SiteContext
-from strata.site.hosts import Host as SiteHost
-from strata.site.hosts import hosts, hosts_with, running_roles
-from strata.site.installers import builds_kubernetes_images
+from strata.site.host_list import Host as SiteHost
+from strata.site.host_list import hosts, hosts_with, running_roles
+from strata.site.installer_facts import builds_kubernetes_images
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.toolchain import load_versions
 from strata.verify import pods

@@ -24,7 +24,7 @@ from strata.access.ssh import forwarded_port
 from strata.catalogue.needs.database import KINE_DATABASE
 from strata.catalogue.site_needs import databases
 from strata.inventory.clients import NFS_ROLES, NODES, NODES_SECRET, OPERATOR, OPERATOR_SECRET, SERVICE_ROLES
-from strata.inventory.ports import DATASTORE, POSTGRESQL, REGISTRY, REGISTRY_PUSH
+from strata.inventory.port_numbers import DATASTORE, POSTGRESQL, REGISTRY, REGISTRY_PUSH
 from strata.inventory.topology import database_secret, service_names
 from strata.models.hosts import NfsExport
 from strata.models.hypervisors import passthrough
@@ -32,8 +32,8 @@ from strata.models.site import Site
 from strata.roles import kernel_names, units_of
 from strata.roles import port as role_port
 from strata.site.context import SiteContext
-from strata.site.hosts import LOAD_BALANCER, address_of, hosts, hosts_with, running_roles
-from strata.site.hosts import Host as SiteHost
+from strata.site.host_list import LOAD_BALANCER, address_of, hosts, hosts_with, running_roles
+from strata.site.host_list import Host as SiteHost
 from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths
 from strata.site.secrets import SecretStore

@@ -15,7 +15,7 @@ from strata.access.https import load_balancer_address, trusted_authorities
 from strata.catalogue.needs.hostname import INGRESS_CLASS, INGRESS_NAMESPACE
 from strata.catalogue.published import PublishedService, published
 from strata.site.context import SiteContext
-from strata.site.hosts import ingress_nodes
+from strata.site.host_list import ingress_nodes
 from strata.verify.needs import CLUSTER, ROUTES, SEVERAL_CONTROLLERS, needs, role
 from strata.verify.pods import Kubectl
 from strata.verify.waiting import settled

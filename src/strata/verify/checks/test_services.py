@@ -16,7 +16,7 @@ from strata.catalogue.published import published, wildcards
 from strata.catalogue.service import Service
 from strata.catalogue.site_needs import namespaces
 from strata.models.site import Site
-from strata.site.hosts import outside_of
+from strata.site.host_list import outside_of
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.site.paths import SitePaths
 from strata.verify.needs import CLUSTER, NAMESPACES, SITE_CERTIFICATES, Need, needs, role

@@ -16,7 +16,7 @@ from strata.access.login import api_server
 from strata.catalogue.cluster_login import CLIENT
 from strata.catalogue.issuer import USERNAME_CLAIM, issuer_url
 from strata.catalogue.needs import ApiPath, Audience, Hostname
-from strata.catalogue.site import issuer, needed
+from strata.catalogue.site_services import issuer, needed
 from strata.models.site import Site
 from strata.site.context import SiteContext
 from strata.verify.forgeries import FORGERIES, Signer, site_signer

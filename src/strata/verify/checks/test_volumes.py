@@ -13,7 +13,7 @@ import pytest
 
 from strata.catalogue.site_volumes import MountedVolume, volumes
 from strata.models.site import Site
-from strata.site.hosts import hosts_with
+from strata.site.host_list import hosts_with
 from strata.site.outputs import CloudOutputs, ImageOutputs
 from strata.verify import pods
 from strata.verify.needs import CLUSTER, TENANT_VOLUMES, VOLUMES, needs

@@ -1,0 +1,1 @@
+"""What installs with the playbooks of others: Kolla-Ansible the cloud, Kubespray the cluster."""

@@ -1,0 +1,66 @@
+"""Writes a role that works: a service that greets over HTTP."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+from strata.errors import UserError
+from strata.roles import DIRECTORY, roles
+
+TEMPLATE = Path(__file__).parent / "templates" / "role"
+EXAMPLE = "example_role"
+"""Placeholder of the role's name in the template's files and their names."""
+LONGEST = 40
+FIRST_PORT = 8100
+
+
+def new_role(name: str, directory: Path = DIRECTORY) -> Path:
+    """Copies the template with the role's name and a port that no role has.
+
+    Args:
+        name: of the role.
+        directory: where the roles are.
+
+    Returns:
+        The new folder.
+
+    Raises:
+        UserError: the name is not one of an Ansible role, or there is such a role.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", name) or len(name) > LONGEST:
+        raise UserError(
+            f"{name!r} is not a name of a role: small letters, digits, single underscores, at most {LONGEST}",
+            fix="for instance mail_relay",
+            see="a-role-cannot-be-used",
+        )
+    target = directory / name
+    if target.exists():
+        raise UserError(f"role folder {target} exists already", fix="another name, or remove it")
+    taken = {port.port for role in roles(directory).values() for port in role.ports}
+    free = next(port for port in range(FIRST_PORT, 65536) if port not in taken)
+    words = {
+        EXAMPLE: name,
+        _class_name(EXAMPLE): _class_name(name),
+        EXAMPLE.replace("_", "-"): name.replace("_", "-"),
+        str(FIRST_PORT): str(free),
+    }
+    for file in sorted(TEMPLATE.rglob("*")):
+        if file.is_file() and "__pycache__" not in file.parts:
+            written = target / _replaced(str(file.relative_to(TEMPLATE)), words)
+            written.parent.mkdir(parents=True, exist_ok=True)
+            written.write_text(_replaced(file.read_text(), words))
+            shutil.copymode(file, written)
+    roles.cache_clear()
+    return target
+
+
+def _class_name(role: str) -> str:
+    return "".join(part.capitalize() for part in role.split("_"))
+
+
+def _replaced(text: str, words: dict[str, str]) -> str:
+    for before, after in words.items():
+        text = text.replace(before, after)
+    return text
