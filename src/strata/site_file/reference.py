@@ -142,7 +142,8 @@ def _needs(role: Role) -> str:
 
 
 def _accelerators() -> str:
-    where = "These are built in, from `src/strata/models/accelerator_catalogue.py`; a site describes others in `accelerator_kinds`."
+    source = "src/strata/models/accelerator_catalogue.py"
+    where = f"These are built in, from `{source}`; a site describes others in `accelerator_kinds`."
     lines = ["## Kinds of accelerators", "", where, ""]
     lines.append(
         "| kind | card | memory | PCI | nova device type | compute capability | MIG | last driver, CUDA | resource |"
