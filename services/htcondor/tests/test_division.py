@@ -1,5 +1,7 @@
 """The queue that all tenants had in common is divided; what the program does, without HTCondor."""
 
+# ruff: noqa: PLC0415  # a fixture puts the image's package on the path
+
 from __future__ import annotations
 
 import shutil

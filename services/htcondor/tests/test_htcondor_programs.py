@@ -1,5 +1,7 @@
 """The provisioner and the issuer of tokens, as they run in the image, without HTCondor."""
 
+# ruff: noqa: PLC0415  # a fixture puts the image's package on the path
+
 from __future__ import annotations
 
 import json

@@ -1,5 +1,7 @@
 """Users of the site file reach the issuer, one by one, against a small fake of Keycloak's Admin API."""
 
+# ruff: noqa: PLC0415  # a fixture puts the image's package on the path
+
 from __future__ import annotations
 
 import itertools

@@ -1,5 +1,7 @@
 """The declaration of Keycloak: its Secret, and what the realm is made from."""
 
+# ruff: noqa: PLC0415  # a fixture puts the image's package on the path
+
 from __future__ import annotations
 
 import json

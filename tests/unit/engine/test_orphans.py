@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from strata.access import helm, kubectl
 from strata.engine import orphans
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, InstanceOutput
@@ -143,8 +142,8 @@ def test_nodes_and_releases(context: SiteContext, cloud: dict[str, list[Any]], m
         {"namespace": "system", "name": "strange", "status": "deployed"},
     ]
     nodes = {"items": [{"metadata": {"name": name}} for name in ("control-1", "old-worker")]}
-    monkeypatch.setattr(kubectl, "kubectl_json", lambda *_: nodes)
-    monkeypatch.setattr(helm, "helm_releases", lambda *_: releases)
+    monkeypatch.setattr(orphans, "kubectl_json", lambda *_: nodes)
+    monkeypatch.setattr(orphans, "helm_releases", lambda *_: releases)
     assert {one.object: one.why for one in orphans.find_orphans(context, LabLifecycle(context))} == {
         "node old-worker": "the site has no such host",
         "release stuck in system": "is pending-install",

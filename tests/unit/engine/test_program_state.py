@@ -86,7 +86,7 @@ class Deployed:
         self.context = SiteContext.load(site_file)
         self.paths = self.context.paths.create()
         table = [SimpleNamespace(name=r["name"], namespace=r["namespace"]) for r in self.releases[:2]]
-        monkeypatch.setattr("strata.platform.releases.releases", lambda _: table)
+        monkeypatch.setattr(program_state, "releases", lambda _: table)
         monkeypatch.setattr(program_state, "helm_releases", lambda *_: [dict(r) for r in self.releases])
         monkeypatch.setattr(Run, "refresh_differences", lambda _: self._refresh())
         self.context.secrets.get("hub_password")
@@ -324,12 +324,12 @@ def test_the_steps_skip_and_thorough_does_not(deployed: Deployed, monkeypatch: p
         return PulumiResult(0, 0, 0, 9, 1.0, {"instances": {}, "networks": {}})
 
     monkeypatch.setattr("strata.stacks.pulumi.up", up)
-    monkeypatch.setattr("strata.drift.platform.repair_releases", note("objects", []))
-    monkeypatch.setattr("strata.platform.release_secrets.remove_secrets", note("Secrets", []))
-    monkeypatch.setattr("strata.engine.changes.drain.prepare_cloud", lambda *_: 0)
+    monkeypatch.setattr(up_steps, "repair_releases", note("objects", []))
+    monkeypatch.setattr(up_steps, "remove_secrets", note("Secrets", []))
+    monkeypatch.setattr(up_steps, "prepare_cloud", lambda *_: 0)
     # before the program, which would take what a refresh finds for desired
-    monkeypatch.setattr("strata.drift.cloud.repair_objects", note("repair", ["port worker-1: repaired"]))
-    monkeypatch.setattr("strata.engine.service_readiness.wait_for_services", note("wait", None))
+    monkeypatch.setattr(up_steps, "repair_objects", note("repair", ["port worker-1: repaired"]))
+    monkeypatch.setattr(up_steps, "wait_for_services", note("wait", None))
     lifecycle = lifecycle_of(deployed.context)
     monkeypatch.setattr(type(lifecycle), "after_cloud", note("after", 0))
     platform = up_steps.platform_program_step(deployed.context)(Silent())

@@ -105,7 +105,7 @@ def test_what_the_operator_provides_is_the_operators(context: SiteContext) -> No
 def test_another_passphrase_opens_the_same_secrets(context: SiteContext, monkeypatch: pytest.MonkeyPatch) -> None:
     changed: list[str] = []
     monkeypatch.setattr(
-        "strata.stacks.pulumi.change_passphrase",
+        "strata.engine.rotation.change_passphrase",
         lambda program, _site, _paths, _progress, following, **_: changed.append(f"{program} {following.name}"),
     )
     known = dict(context.secrets.known())
@@ -121,7 +121,7 @@ def test_another_passphrase_opens_the_same_secrets(context: SiteContext, monkeyp
 def test_a_rotation_of_the_passphrase_that_was_killed_goes_on(
     context: SiteContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("strata.stacks.pulumi.change_passphrase", lambda *_, **__: None)
+    monkeypatch.setattr("strata.engine.rotation.change_passphrase", lambda *_, **__: None)
     known = dict(context.secrets.known())
     old = context.paths.passphrase_file.read_text()
     rotation.rotate(context, [rotation.PASSPHRASE], Silent())
