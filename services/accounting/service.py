@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from strata.catalogue.needs import Audience, BatchQueue, Database, Hostname, Metrics, MetricsQuery, Need, Priority
 from strata.catalogue.service import Service, ServiceContext, Values
-from strata.platform.extended_resources import cluster_resources
+from strata.models.extended_resources import cluster_resources
 from strata_services.accounting.settings import Accounting, Measurements
 
 DATABASE = Database("accounting")

@@ -8,9 +8,9 @@ from strata.catalogue.needs.accelerators import toleration
 from strata.catalogue.service import Values
 from strata.models.accelerator_catalogue import NVIDIA_RESOURCE
 from strata.models.cluster import Cluster, Sharing
+from strata.models.extended_resources import cluster_kinds
 from strata.models.gpu_nodes import DEFAULT_POOL, KIND_LABEL, replicas
 from strata.models.site import Site
-from strata.platform.extended_resources import cluster_kinds
 from strata.toolchain import load_versions
 
 CHART = "nvidia-device-plugin"

@@ -6,11 +6,11 @@ from strata.catalogue.cluster_login import cluster_login, user_group
 from strata.catalogue.issuer import administrators_group, tenant_group
 from strata.catalogue.service import Values
 from strata.catalogue.site_needs import reservation_accounts
+from strata.models.extended_resources import cluster_resources, quota
 from strata.models.platform import Tenant
 from strata.models.site import Site
 from strata.models.types import Size
 from strata.platform import storage_class
-from strata.platform.extended_resources import cluster_resources, quota
 
 
 def values(site: Site, tenant: Tenant) -> Values:

@@ -14,9 +14,9 @@ from strata.installers.kolla.files import public_files
 from strata.inventory.role_variables import role_host_variables
 from strata.models.accelerator_catalogue import CATALOGUE, NVIDIA_RESOURCE
 from strata.models.accelerator_kinds import EXAMPLE
+from strata.models.extended_resources import by_resource, cluster_resources
 from strata.models.gpu_nodes import node_labels, offered
 from strata.models.site import Site
-from strata.platform.extended_resources import by_resource, cluster_resources
 from strata.platform.nvidia_device_plugin import built_in_kinds, nvidia_kinds
 from strata.site.paths import REPOSITORY
 from strata.site_file.problems import Problem

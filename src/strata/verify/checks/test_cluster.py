@@ -17,11 +17,11 @@ from strata.inventory.clients import pod_services
 from strata.inventory.kubernetes import endpoint, registry_name
 from strata.inventory.port_numbers import DATASTORE, INGRESS
 from strata.inventory.topology import service_names
+from strata.models.extended_resources import by_resource
 from strata.models.gpu_nodes import KIND_LABEL, node_labels, pool_of
 from strata.models.gpu_nodes import gpu_nodes as accelerators_of_nodes
 from strata.models.gpu_nodes import offered as accelerators_as_offered
 from strata.models.site import Site
-from strata.platform.extended_resources import by_resource
 from strata.platform.nvidia_device_plugin import built_in_kinds
 from strata.platform.releases import releases
 from strata.roles import roles
