@@ -41,6 +41,7 @@ CHECKSUMS = {
     "nerdctl": "nerdctl_archive_checksum",
 }
 """Beginning of a download's file name to the variable with its digest: the files may be builds of others."""
+EVICTION = {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"}
 IN_CONTAINERS: dict[str, Any] = {
     "containerd_base_runtime_spec_rlimit_nofile": 20000,
     "containerd_extra_runtime_args": {"restrict_oom_score_adj": True},
@@ -55,6 +56,9 @@ IN_CONTAINERS: dict[str, Any] = {
     },
     "containerd_use_systemd_cgroup": False,
     "enable_dns_autoscaler": False,
+    # the disk is the deployment host's, which may be fuller than kubelet's limits for a node's own
+    "eviction_hard": EVICTION,
+    "eviction_hard_control_plane": dict(EVICTION),
     "image_command_tool": "crictl",
     "kube_proxy_conntrack_max_per_core": 0,
     "kubeadm_ignore_preflight_errors": ["SystemVerification"],
@@ -65,6 +69,7 @@ IN_CONTAINERS: dict[str, Any] = {
     "loadbalancer_apiserver_localhost": False,
 }
 """What nodes that are containers need; and no images of others, which the site's registry does not have."""
+BOOTED = "until systemctl is-system-running | grep -qE 'running|degraded'; do sleep 0.2; done"
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
@@ -102,6 +107,8 @@ class Rehearsal:
     def start(self, machine: dict[str, Any]) -> None:
         """Starts a machine, with the package index that its image is missing."""
         self.machines.start(Machine.model_validate(machine))
+        # only then: systemd mounts /tmp, where apt keeps keys
+        self.machines.run(machine["name"], "sh", "-c", BOOTED)
         self.machines.run(machine["name"], "apt-get", "update")
 
     def nodes(self) -> dict[str, bool]:
