@@ -23,7 +23,7 @@ READERS = {
 }
 """File of a folder, and the layer that reads it; what the file imports of its folder is read with it."""
 EXCEPTIONS = {("job-queues/values.py", "strata.toolchain")}
-"""Which module imports what in spite of it, and says on its line why."""
+"""Modules that import a layer above it, each with its reason on the line."""
 
 
 def layers() -> dict[str, int]:
@@ -64,7 +64,7 @@ def imports(file: Path) -> Iterator[str]:
 
 def files_of_folders() -> dict[str, Path]:
     """Every module of a folder, by the name that others import it by."""
-    found = {}
+    found: dict[str, Path] = {}
     for folder in folders():
         service = folder.parent != DIRECTORY
         package = f"{SERVICE_PACKAGE}.{service_key(folder)}" if service else f"{ROLE_PACKAGE}.{folder.name}"
