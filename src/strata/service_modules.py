@@ -28,9 +28,13 @@ def service_folders() -> tuple[Path, ...]:
     return tuple(file.parent for file in sorted(SERVICES.glob("*/service.py")))
 
 
-def service_key(folder: Path) -> str:
-    """A service below `platform.services` of a site file, and its package in `strata_services`."""
-    return folder.name.replace("-", "_")
+def service_key(name: str) -> str:
+    """A service below `platform.services` of a site file, and its package in `strata_services`.
+
+    Args:
+        name: of its folder.
+    """
+    return name.replace("-", "_")
 
 
 def service_module(folder: Path, name: str) -> ModuleType:
@@ -69,7 +73,7 @@ def benchmark_modules() -> tuple[ModuleType, ...]:
 
 def _package_of(folder: Path) -> str:
     """Name of a service's package, from which modules can be imported then."""
-    name = f"{PACKAGE}.{service_key(folder)}"
+    name = f"{PACKAGE}.{service_key(folder.name)}"
     add_package(PACKAGE)
     add_package(name, folder)
     return name

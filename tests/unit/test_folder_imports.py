@@ -67,7 +67,7 @@ def files_of_folders() -> dict[str, Path]:
     found: dict[str, Path] = {}
     for folder in folders():
         service = folder.parent != DIRECTORY
-        package = f"{SERVICE_PACKAGE}.{service_key(folder)}" if service else f"{ROLE_PACKAGE}.{folder.name}"
+        package = f"{SERVICE_PACKAGE}.{service_key(folder.name)}" if service else f"{ROLE_PACKAGE}.{folder.name}"
         found |= {f"{package}.{file.stem}": file for file in folder.glob("*.py")}
     return found
 

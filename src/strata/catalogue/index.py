@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from strata.catalogue.discovery import services
+from strata.models.base import summary
 
 HEADER = """# Index of services
 
@@ -18,7 +19,7 @@ def index_text() -> str:
     """What docs/reference/services.md holds."""
     rows = []
     for service in services():
-        what = (service.section.__doc__ or "").strip().splitlines()[0].replace("<", "&lt;")
+        what = summary(service.section).replace("<", "&lt;")
         rows.append(
             f"| {service.name} | `{service.key}` | {what} | [README](../../services/{service.name}/README.md) |\n"
         )

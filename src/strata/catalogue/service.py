@@ -249,7 +249,7 @@ class Service(Generic[SettingsT]):
     @property
     def key(self) -> str:
         """Below `platform.services` of a site file."""
-        return service_key(self.folder)
+        return service_key(self.name)
 
     @property
     def section(self) -> type[BaseModel]:

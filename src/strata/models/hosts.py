@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, Self, TypeVar
 
-from pydantic import Field, StrictBool, create_model, model_validator
+from pydantic import BaseModel, Field, StrictBool, model_validator
 from pydantic_core import PydanticCustomError
 
 from strata.models.accelerator_kinds import AcceleratorCounts
-from strata.models.base import Model, RoleSection, Unit
+from strata.models.base import Model, RoleSection, Unit, with_sections
 from strata.models.types import (
     AbsolutePath,
     BucketName,
@@ -304,18 +305,15 @@ class HostsSection(Model):
         return next((value for value in values if isinstance(value, settings)), None)
 
 
-def _hosts_model() -> type[HostsSection]:
-    """The section with those of roles that describe them in their folder."""
-    fields: dict[str, Any] = {}
+def _role_sections() -> Iterator[tuple[str, type[BaseModel]]]:
+    """Key and model of the sections that roles describe in their folders."""
     for name, role in roles().items():
         module = role_module(name, "settings")
         if module is not None and role.needs.section is not None:
-            description = (module.SECTION.__doc__ or "").strip().splitlines()[0]
-            fields[role.needs.section.key] = (Annotated[module.SECTION | None, Field(description=description)], None)
-    return create_model("Hosts", __base__=HostsSection, __doc__=HostsSection.__doc__, **fields)
+            yield role.needs.section.key, module.SECTION
 
 
 if TYPE_CHECKING:
     Hosts = HostsSection
 else:
-    Hosts = _hosts_model()
+    Hosts = with_sections(HostsSection, "Hosts", dict(_role_sections()))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal, Self
 
-from pydantic import Field, create_model, model_validator
+from pydantic import Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from strata.models.accelerator_kinds import AcceleratorCounts
-from strata.models.base import Model, Unit
+from strata.models.base import Model, Unit, with_sections
 from strata.models.types import (
     Audience,
     Count,
@@ -119,20 +119,12 @@ class ServicesSection(Model):
     ] = None
 
 
-def _services_model() -> type[ServicesSection]:
-    """The section with a key for each service."""
-    fields: dict[str, Any] = {}
-    for folder in service_folders():
-        section = service_section(folder)
-        description = (section.__doc__ or "").strip().splitlines()[0]
-        fields[service_key(folder)] = (Annotated[section | None, Field(description=description)], None)
-    return create_model("Services", __base__=ServicesSection, __doc__=ServicesSection.__doc__, **fields)
-
-
 if TYPE_CHECKING:
     Services = ServicesSection
 else:
-    Services = _services_model()
+    Services = with_sections(
+        ServicesSection, "Services", {service_key(folder.name): service_section(folder) for folder in service_folders()}
+    )
 
 
 LETS_ENCRYPT = "https://acme-v02.api.letsencrypt.org/directory"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import shutil
 from pathlib import Path
 
 from strata.errors import UserError
 from strata.roles import DIRECTORY, roles
+from strata.scaffold.copying import class_name, copy_template
 
 TEMPLATE = Path(__file__).parent / "templates" / "role"
 EXAMPLE = "example_role"
@@ -42,25 +42,10 @@ def new_role(name: str, directory: Path = DIRECTORY) -> Path:
     free = next(port for port in range(FIRST_PORT, 65536) if port not in taken)
     words = {
         EXAMPLE: name,
-        _class_name(EXAMPLE): _class_name(name),
+        class_name(EXAMPLE): class_name(name),
         EXAMPLE.replace("_", "-"): name.replace("_", "-"),
         str(FIRST_PORT): str(free),
     }
-    for file in sorted(TEMPLATE.rglob("*")):
-        if file.is_file() and "__pycache__" not in file.parts:
-            written = target / _replaced(str(file.relative_to(TEMPLATE)), words)
-            written.parent.mkdir(parents=True, exist_ok=True)
-            written.write_text(_replaced(file.read_text(), words))
-            shutil.copymode(file, written)
+    copy_template(TEMPLATE, target, words)
     roles.cache_clear()
     return target
-
-
-def _class_name(role: str) -> str:
-    return "".join(part.capitalize() for part in role.split("_"))
-
-
-def _replaced(text: str, words: dict[str, str]) -> str:
-    for before, after in words.items():
-        text = text.replace(before, after)
-    return text
