@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from strata.catalogue.need import pods_peer
+from strata.catalogue.need import Need, pods_peer
 from strata.catalogue.needs.audience import Audience
 from strata.catalogue.needs.batch_queue import TENANT_LABEL, BatchQueue
 from strata.catalogue.needs.bucket import TenantBuckets
@@ -100,18 +100,12 @@ def hub_clients(site: Site) -> list[dict[str, Any]]:
 
 def query_clients(site: Site) -> list[dict[str, Any]]:
     """Peers of a NetworkPolicy: the pods that query the site's metrics."""
-    return [
-        pods_peer(service.namespace_of(site), {"app.kubernetes.io/name": service.name})
-        for service, _ in needed(site, MetricsQuery)
-    ]
+    return _pods_of(site, MetricsQuery)
 
 
 def endpoint_clients(site: Site) -> list[dict[str, Any]]:
     """Peers of a NetworkPolicy: the pods of services that ask the site's models."""
-    return [
-        pods_peer(service.namespace_of(site), {"app.kubernetes.io/name": service.name})
-        for service, _ in needed(site, ModelEndpoints)
-    ]
+    return _pods_of(site, ModelEndpoints)
 
 
 @dataclass(frozen=True)
@@ -143,6 +137,14 @@ def dask_hub(site: Site) -> DaskHub | None:
         hub, servers = (pods_peer(namespace, _labels(label)) for label in (need.hub, need.servers))
         return DaskHub(url, hub, need.hub_port, users, servers)
     return None
+
+
+def _pods_of(site: Site, need: type[Need[Any]]) -> list[dict[str, Any]]:
+    """Peers: the pods that carry the name of a service with such a need."""
+    return [
+        pods_peer(service.namespace_of(site), {"app.kubernetes.io/name": service.name})
+        for service, _ in needed(site, need)
+    ]
 
 
 def _labels(text: str) -> dict[str, str]:
