@@ -20,6 +20,7 @@ from strata.models.hosts import Machine
 from strata.site_file.inventories import find_site
 from strata.site_file.loader import load_site
 from strata.toolchain.resolve import mirror_directory
+from strata_bench.node_container import BOOTED
 
 from .commands import strata, up
 from .machines import Machines, ready_nodes
@@ -69,7 +70,6 @@ IN_CONTAINERS: dict[str, Any] = {
     "loadbalancer_apiserver_localhost": False,
 }
 """What nodes that are containers need; and no images of others, which the site's registry does not have."""
-BOOTED = "until systemctl is-system-running | grep -qE 'running|degraded'; do sleep 0.2; done"
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):

@@ -20,6 +20,7 @@ from strata.access.podman import podman
 from strata.progress import Silent
 from strata.site.paths import REPOSITORY
 from strata_bench.local_playbook import run_locally
+from strata_bench.node_container import BOOTED
 from strata_lab.controller import BOOT
 from strata_lab.images import ensure_node_image
 
@@ -29,10 +30,7 @@ VARIABLES = {
     "base_releases": ["12"],
     "base_container_packages": ["cowsay"],
 }
-PREPARE = (
-    "until systemctl is-system-running | grep -qE 'running|degraded'; do sleep 0.2; done; "
-    "mkdir -p /root/.ssh; cat >/root/.ssh/authorized_keys"
-)
+PREPARE = f"{BOOTED}; mkdir -p /root/.ssh; cat >/root/.ssh/authorized_keys"
 DEAD_MIRROR = (
     "rm -f /etc/apt/sources.list.d/*; rm -rf /var/lib/apt/lists/*; "
     "echo 'deb http://127.0.0.1:9/debian bookworm main' >/etc/apt/sources.list"

@@ -18,6 +18,7 @@ import pytest
 from strata.access.podman import podman
 from strata.progress import Silent
 from strata.retry import wait_until
+from strata_bench.node_container import BOOTED
 from strata_lab.controller import BOOT
 from strata_lab.images import ensure_node_image
 
@@ -106,7 +107,7 @@ def containers() -> Iterator[tuple[Server, Container, Container]]:
         server.start()
         clients = Container(names[1]), Container(names[2])
         for client in clients:
-            client.run("until systemctl is-system-running | grep -E 'running|degraded'; do sleep 0.2; done")
+            client.run(BOOTED)
             mount(client, server)
         yield server, *clients
     finally:

@@ -21,6 +21,7 @@ from strata.progress import Silent
 from strata.site.context import SiteContext
 from strata.site.outputs import CloudOutputs, InstanceOutput
 from strata.site_file.inventories import find_site
+from strata_bench.node_container import BOOTED
 from strata_lab.controller import BOOT
 from strata_lab.images import ensure_node_image
 
@@ -30,7 +31,7 @@ pytestmark = pytest.mark.skipif(
 BASTION, WORKER = "edge-1", "worker-1"
 DOWN, UP = "ip link set eth0 down", "ip link set eth0 up"
 PREPARE = (
-    "until systemctl is-system-running | grep -qE 'running|degraded'; do sleep 0.2; done; "
+    f"{BOOTED}; "
     "useradd --create-home debian; mkdir /home/debian/.ssh; cat >/home/debian/.ssh/authorized_keys; "
     "chown -R debian: /home/debian"
 )

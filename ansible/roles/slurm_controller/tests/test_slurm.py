@@ -18,6 +18,7 @@ import pytest
 from strata.access.podman import podman
 from strata.progress import Silent
 from strata.retry import wait_until
+from strata_bench.node_container import BOOTED
 from strata_lab.controller import BOOT
 from strata_lab.images import ensure_node_image
 
@@ -131,7 +132,7 @@ def slurm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             ensure_node_image(release, Silent()),
         )
         found = Slurm(name, release)
-        found.run("until systemctl is-system-running | grep -E 'running|degraded'; do sleep 0.2; done")
+        found.run(BOOTED)
         unpack = ["podman", "exec", "--interactive", name, "tar", "--extract", "--directory=/"]
         subprocess.run(unpack, input=archive(files), check=True)
         # what the role slurm_common does where cards are simulated
