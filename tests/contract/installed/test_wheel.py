@@ -85,7 +85,7 @@ class Installed:
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     directory = tmp_path_factory.mktemp("operator")
-    left = REPOSITORY / "pulumi" / "cloud" / "Pulumi.wheel-contract.yaml"
+    left = REPOSITORY / "pulumi" / "cloud" / f"Pulumi.wheel-contract-{os.getpid()}.yaml"
     left.write_text("encryptionsalt: of a stack\n")  # as every `up` leaves one
     try:
         run("uv", "build", "--quiet", "--wheel", "--out-dir", directory)
