@@ -31,6 +31,7 @@ LAYERS: dict[Kind, str] = {
     "tenant": "platform",
 }
 """Kind to the layer whose `up` would remove it."""
+CONTROL_PLANE = "kube_control_plane"
 DATA_ROLES = tuple(name for name, role in all_roles().items() if role.data)
 """Roles whose hosts cannot be made again from the site file alone."""
 
@@ -91,6 +92,17 @@ class ProtectedResources(Outputs):
             kept=tuple(one for one in self.kept if one not in gone),
             removing=tuple(one for one in self.removing if one not in gone),
         )
+
+    def without_cluster(self) -> ProtectedResources:
+        """After the cluster was reset: its namespaces are gone, and its control planes have nothing to lose."""
+        kept = []
+        for one in self.kept:
+            roles = [role for role in one.detail.split(", ") if role != CONTROL_PLANE]
+            if one.kind == "host" and roles:
+                kept.append(one.model_copy(update={"detail": ", ".join(roles)}))
+            elif one.kind != "host" and LAYERS[one.kind] != "platform":
+                kept.append(one)
+        return ProtectedResources(kept=tuple(kept), removing=self.removing)
 
 
 def data_of(site: Site) -> tuple[Kept, ...]:
@@ -227,9 +239,9 @@ def _keep_a_control_plane(ledger: ProtectedResources, going: list[Kept], site: S
     """A cluster whose control planes all go is no longer that cluster: its authority's key is on them alone."""
     if site.cluster is None or not going:
         return
-    leaving = [one for one in going if one.kind == "host" and "kube_control_plane" in one.detail.split(", ")]
-    stays = {host.name for host in declared_hosts(site) if "kube_control_plane" in host.roles}
-    before = {one.name for one in ledger.kept if one.kind == "host" and "kube_control_plane" in one.detail}
+    leaving = [one for one in going if one.kind == "host" and CONTROL_PLANE in one.detail.split(", ")]
+    stays = {host.name for host in declared_hosts(site) if CONTROL_PLANE in host.roles}
+    before = {one.name for one in ledger.kept if one.kind == "host" and CONTROL_PLANE in one.detail}
     if leaving and not stays & before - {one.name for one in leaving}:
         names = ", ".join(one.name for one in leaving)
         raise ProtectedLoss(

@@ -132,6 +132,18 @@ def destroy(
     return run.result(events, seconds, {})
 
 
+def forget(
+    program: Program, site: Site, paths: SitePaths, progress: Progress, *, site_file: Path | None = None
+) -> None:
+    """Deletes the stack and leaves what the program made, which is gone already. Arguments and errors as of `up`."""
+    run = Run(program, site, paths, progress, site_file)
+    if run.stack_exists():
+        # without what `prepare` does beside it: nothing can be asked for that is gone
+        release_stale_locks(paths.pulumi, run.project, site.name)
+        run.command("stack", "rm", "--yes", "--force")
+    stack_settings_file(program, site.name).unlink(missing_ok=True)
+
+
 def change_passphrase(
     program: Program,
     site: Site,

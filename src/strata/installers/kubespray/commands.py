@@ -25,7 +25,9 @@ DNS = "coredns"
 PREVIOUS = "previous.yml"
 """The inventory of the last success, beside the current one: both have the same variables of groups."""
 CONFIRMED = {"skip_confirmation": True}
-"""What remove-node.yml and reset.yml otherwise prompt for."""
+"""What remove-node.yml otherwise prompts for."""
+RESET_CONFIRMED = {**CONFIRMED, "reset_confirmation": True}
+"""What reset.yml checks: its prompt is skipped, and its check of the answer is not."""
 
 
 class Record(Outputs):
@@ -76,8 +78,10 @@ def next_runs(done: Record, desired: Record) -> list[Run]:
         desired: what site.yaml and versions.yaml ask for.
 
     Raises:
-        UserError: an upgrade would skip a minor version of Kubernetes, or the first control plane would be removed.
+        UserError: an upgrade would skip a minor version of Kubernetes, the first control plane would be removed, or a
+            reset did not finish.
     """
+    _check_reset(done)
     if not done.version:
         return [Run(INSTALL, "the cluster is not installed")]
     runs = []
@@ -127,10 +131,20 @@ def check_nodes(done: Record, nodes: Mapping[str, tuple[str, ...]]) -> None:
         nodes: name to roles, as site.yaml has them.
 
     Raises:
-        UserError: the first control plane, or etcd's majority, would be removed.
+        UserError: the first control plane, or etcd's majority, would be removed; or a reset did not finish.
     """
+    _check_reset(done)
     if removed := [name for name in done.nodes if name not in nodes]:
         _check_removal(done, removed)
+
+
+def _check_reset(done: Record) -> None:
+    if done.unfinished == RESET:
+        raise UserError(
+            "the reset of the cluster did not finish, and its nodes are in an unknown state",
+            fix="`strata kubespray SITE --reset` again, then `strata up`",
+            see="kubespray-failed",
+        )
 
 
 def _check_removal(done: Record, removed: list[str]) -> None:

@@ -40,11 +40,11 @@ from strata.toolchain.python_environment import ensure_environment
 from strata.toolchain.versions import load_versions
 
 
-def prepare(context: SiteContext) -> list[Run]:
-    """Writes the inventory and returns the runs that the site needs, in order.
+def require_kubespray(context: SiteContext) -> None:
+    """Refuses a site whose cluster is not Kubespray's.
 
     Raises:
-        UserError: the site's installer is another, its hosts do not exist yet, or Kubespray cannot do what changed.
+        UserError: the site's installer is another, or it has no cluster.
     """
     cluster = context.site.cluster
     if cluster is None or cluster.installer != PROGRAM:
@@ -54,6 +54,15 @@ def prepare(context: SiteContext) -> list[Run]:
             fix="installer: kubespray with datastore: etcd, or `strata up`",
             see="kubespray-failed",
         )
+
+
+def prepare(context: SiteContext) -> list[Run]:
+    """Writes the inventory and returns the runs that the site needs, in order.
+
+    Raises:
+        UserError: the site's installer is another, its hosts do not exist yet, or Kubespray cannot do what changed.
+    """
+    require_kubespray(context)
     write_configuration(context)
     done = Record.load(context.paths) or Record()
     if done.inventory:
@@ -99,7 +108,7 @@ def run_all(context: SiteContext, runs: Iterable[Run], progress: Progress) -> li
         before.model_copy(update={"unfinished": run.playbook}).save(context.paths)
         if not run.tags:
             forget_nodes(context)
-        changed = _run(run, context, progress)
+        changed = run_playbook(run, context, progress)
         if not run.tags:
             progress.update("recording the files and units of the nodes")
             record_nodes(context)
@@ -108,7 +117,12 @@ def run_all(context: SiteContext, runs: Iterable[Run], progress: Progress) -> li
     return done
 
 
-def _run(run: Run, context: SiteContext, progress: Progress) -> int:
+def run_playbook(run: Run, context: SiteContext, progress: Progress) -> int:
+    """Runs one playbook; returns the number of changes.
+
+    Raises:
+        UserError: it failed; names host, task and message.
+    """
     paths, source, environment = context.paths, ensure_source(progress), ensure_environment(PROGRAM, progress)
     log = paths.create().logs / f"{PROGRAM}-{run.playbook}.log"
     progress.update(f"starting {run.playbook}.yml: {run.reason}")
