@@ -42,7 +42,7 @@ CHECKSUMS = {
     "nerdctl": "nerdctl_archive_checksum",
 }
 """Beginning of a download's file name to the variable with its digest: the files may be builds of others."""
-CONTROL_PLANES = [
+CONTROL_PLANES: list[dict[str, Any]] = [
     {"name": f"control-{n}", "address": f"198.18.14.1{n + 1}", "roles": ["kube_control_plane"]} for n in (2, 3, 4)
 ]
 MEMBERS = "set -a; . /etc/etcd.env; etcdctl member list"
