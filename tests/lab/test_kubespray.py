@@ -242,12 +242,13 @@ def _a_worker_joins_and_leaves(rehearsal: Rehearsal) -> None:
 def _a_reset_leaves_machines_for_a_new_cluster(rehearsal: Rehearsal) -> None:
     done = strata("kubespray", rehearsal.file, "--reset", "--yes", environment=rehearsal.environment)
     assert done.returncode == 0, done.stderr
+    print(done.stderr.splitlines()[-1])
     assert not (rehearsal.state / "kubeconfig").exists()
     for name in NODES:
         left = rehearsal.machines.run(name, "sh", "-c", f"ls -d {' '.join(LEFTOVERS)} 2>/dev/null || true")
         assert left == "", name
     again = strata("kubespray", rehearsal.file, "--reset", "--yes", environment=rehearsal.environment)
-    assert (again.returncode, "there is no cluster to reset" in again.stderr) == (1, True), again.stderr
+    assert (again.returncode, "there is no cluster to reset" in again.stderr) == (2, True), again.stderr
     added = CONTROL_PLANES[:2]
     for machine in added:
         rehearsal.start(machine)
