@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from strata.cloud.card_placement import MOST_CANDIDATES, cards_in_placement
 from strata.inventory import Template
 from strata.models.cloud import Cloud
 from strata.models.compute import Hypervisor
@@ -84,6 +85,8 @@ def variables(site: Site) -> dict[str, object]:
         ],
         "openstack_compute_hypervisors": [_hypervisor(site, h) for h in cloud.hypervisors],
         "openstack_compute_metadata_secret": _secret(METADATA_SECRET),
+        "openstack_placement_most_candidates": MOST_CANDIDATES,
+        "openstack_compute_pci_in_placement": cards_in_placement(cloud),
         "openstack_compute_pci_aliases": [site.accelerators[kind].alias for kind in _kinds(cloud)],
     }
     for part, user in SERVICES.items():

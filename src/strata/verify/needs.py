@@ -17,6 +17,7 @@ from strata.catalogue.published import published
 from strata.catalogue.site_needs import databases, namespaces
 from strata.catalogue.site_services import issuer
 from strata.catalogue.site_volumes import volumes
+from strata.cloud.card_placement import MOST_CARDS, countable_kind
 from strata.inventory.clients import NFS_ROLES
 from strata.models.declared_hosts import declared_roles
 from strata.models.gpu_nodes import gpu_nodes
@@ -67,11 +68,14 @@ def _with_cards(site: Site, *, cards: bool) -> bool:
 
 
 def _passed_cards(site: Site) -> bool:
-    """Whether a flavor has cards of the site's hypervisors."""
-    if site.cloud is None or not site.cloud.administrator:
-        return False
-    held = {kind for hypervisor in site.cloud.hypervisors for kind in hypervisor.accelerators}
-    return any(held.intersection(flavor.accelerators) for flavor in site.cloud.flavors)
+    """Whether a flavor has cards of the site's hypervisors, so few on each that a check can request one more."""
+    return site.cloud is not None and site.cloud.administrator and countable_kind(site.cloud) is not None
+
+
+def _counted_cards(site: Site) -> bool:
+    """Whether Strata configures nova on hypervisors with cards."""
+    cloud = site.cloud
+    return cloud is not None and cloud.deployment != "existing" and any(h.accelerators for h in cloud.hypervisors)
 
 
 def _known_plugin(site: Site) -> bool:
@@ -99,7 +103,13 @@ INSTANCES = Need("instances", lambda site: site.cloud is not None and bool(site.
 FLAVORS = Need("flavors", lambda site: site.cloud is not None and bool(site.cloud.flavors))
 CARD_INSTANCES = Need("instance with an accelerator", lambda site: _with_cards(site, cards=True))
 PLAIN_INSTANCES = Need("instance without accelerators", lambda site: _with_cards(site, cards=False))
-PASSED_CARDS = Need("flavor with accelerators of hypervisors that its credentials show", _passed_cards)
+PASSED_CARDS = Need(
+    f"flavor with accelerators of hypervisors that its credentials show, fewer than {MOST_CARDS} on each", _passed_cards
+)
+COUNTED_CARDS = Need(
+    "hypervisors with accelerators whose nova Strata configures: `deployment: lab` or `kolla`",
+    _counted_cards,
+)
 OPENSTACK_UNITS = Need(
     "OpenStack services as systemd units: they are in Kolla's containers, or others run them",
     lambda site: bool(provider_of(site).hosts()),

@@ -13,8 +13,9 @@ import pytest
 import yaml
 
 from strata.cloud.arguments import flavor_arguments
+from strata.cloud.card_placement import MOST_CANDIDATES
 from strata.installers.kolla.configuration import configuration_directory, package_groups, write_configuration
-from strata.installers.kolla.files import MOST_CANDIDATES, public_files, section
+from strata.installers.kolla.files import public_files, section
 from strata.models.site import Site
 from strata.site_file.checks.host_names import KOLLA_GROUPS
 from strata.toolchain.python_environment import Environment

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import yaml
 
+from strata.cloud.card_placement import MOST_CANDIDATES, cards_in_placement
 from strata.models.cloud import Cloud
 from strata.models.kolla import Ceph, Kolla
 from strata.models.site import Site
@@ -24,10 +25,6 @@ FILTERS = (
     "NUMATopologyFilter",
 )
 """nova's filters; nova.conf lists all of them, not those beyond the default."""
-MOST_CANDIDATES = 1000
-"""As many as nova asks for (max_placement_results)."""
-MOST_CARDS_IN_PLACEMENT = 6
-"""Of an instance: placement tries the cards of a host in every order, and takes minutes for seven."""
 CA_BUNDLES = {
     "debian": "/etc/ssl/certs/ca-certificates.crt",
     "ubuntu": "/etc/ssl/certs/ca-certificates.crt",
@@ -144,10 +141,8 @@ def _globals(site: Site, kolla: Kolla) -> dict[str, object]:
 
 def _nova(site: Site, cloud: Cloud) -> str:
     """nova.conf of every service; PCI aliases have to be the same on controllers and hypervisors."""
-    # else nova's own filter alone finds the host
-    asked = max((sum(f.accelerators.values()) for f in cloud.flavors), default=0) <= MOST_CARDS_IN_PLACEMENT
     lines = ["[filter_scheduler]", f"enabled_filters = {','.join(FILTERS)}"]
-    lines += [f"pci_in_placement = {str(asked).lower()}", "", "[pci]"]
+    lines += [f"pci_in_placement = {str(cards_in_placement(cloud)).lower()}", "", "[pci]"]
     lines += [f"alias = {json.dumps(site.accelerators[kind].alias)}" for kind in kinds(cloud)]
     return "\n".join(lines) + "\n"
 

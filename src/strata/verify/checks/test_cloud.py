@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import secrets
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import testinfra
 
 from strata.cloud.arguments import flavor_arguments
+from strata.cloud.card_placement import countable_kind
 from strata.cloud.flavor import GPU_KEY, WITHOUT, FlavorArgs
 from strata.cloud.flavor_cards import flavor_cards
 from strata.models.cloud import Cloud
@@ -26,6 +27,7 @@ from strata.verify.needs import (
     AGGREGATES,
     CARD_INSTANCES,
     CLOUD,
+    COUNTED_CARDS,
     FLAVORS,
     HYPERVISORS,
     INSTANCES,
@@ -50,6 +52,8 @@ SERVICES = (
 )
 VERSION = re.compile(r"(?<!/)/v[0-9][^/]*(/.*)?$")
 """The end of a service's URL that selects a version of its API."""
+TREES = "1.14"
+"""Of placement's API: resource providers in trees, one below the hypervisor's for each card."""
 BUILD_SECONDS = 180.0
 RESTART_SECONDS = 120.0
 
@@ -199,6 +203,35 @@ def test_cpu_instances_see_no_card(context: SiteContext, model: Cloud, host: Cal
             assert any_cards(devices, context.site.accelerators.values()) == {}, instance.name
 
 
+@needs(COUNTED_CARDS)
+def test_placement_counts_the_cards_of_instances(
+    cloud: Connection, site: Site, model: Cloud, servers: dict[str, Any]
+) -> None:
+    """Placement has each card of the hypervisors, and counts for each instance the cards that its flavor requests."""
+    classes = {kind: f"CUSTOM_PCI_{card.pci_id.replace(':', '_').upper()}" for kind, card in site.accelerators.items()}
+
+    def cards(resources: Mapping[str, int]) -> Counter[str]:
+        return Counter({name: count for name, count in resources.items() if name in classes.values()})
+
+    ids = {hypervisor.name: hypervisor.id for hypervisor in cloud.compute.hypervisors(details=True)}
+    for hypervisor in model.hypervisors:
+        declared = {classes[kind]: count for kind, count in hypervisor.accelerators.items()}
+        tree = cloud.placement.get(f"/resource_providers?in_tree={ids[hypervisor.name]}", microversion=TREES).json()
+        there: Counter[str] = Counter()
+        for provider in tree["resource_providers"]:
+            answer = cloud.placement.get(f"/resource_providers/{provider['uuid']}/inventories").json()
+            there += cards({name: inventory["total"] for name, inventory in answer["inventories"].items()})
+        assert there == declared, f"{hypervisor.name}: placement has {dict(there)}, site.yaml {declared}"
+    for instance in model.instances:
+        flavor = flavor_of(model, instance)
+        requested = Counter({classes[kind]: count for kind, count in flavor.accelerators.items() if count})
+        answer = cloud.placement.get(f"/allocations/{servers[instance.name].id}").json()
+        held: Counter[str] = Counter()
+        for allocation in answer["allocations"].values():
+            held += cards(allocation["resources"])
+        assert held == requested, f"{instance.name}: placement counts {dict(held)}"
+
+
 @pytest.fixture
 def boot_image(context: SiteContext, cloud: Connection, model: Cloud) -> Any:
     """The image that the first instance boots."""
@@ -207,15 +240,15 @@ def boot_image(context: SiteContext, cloud: Connection, model: Cloud) -> Any:
 
 
 @pytest.fixture
-def one_too_many(cloud: Connection, model: Cloud, boot_image: Any) -> Iterator[Any]:
-    """A flavor that requests one accelerator more than is free; removed after the check."""
-    used: Counter[str] = Counter()
+def one_too_many(cloud: Connection, model: Cloud, servers: dict[str, Any], boot_image: Any) -> Iterator[Any]:
+    """A flavor that requests one accelerator more than any hypervisor has free; removed after the check."""
+    kind = countable_kind(model)
+    assert kind is not None, "the check needs such a kind"
+    free = {hypervisor.name: hypervisor.accelerators.get(kind, 0) for hypervisor in model.hypervisors}
     for instance in model.instances:
-        used.update(flavor_of(model, instance).accelerators)
-    total: Counter[str] = Counter()
-    for hypervisor in model.hypervisors:
-        total.update(hypervisor.accelerators)
-    declared, kind = next((f, kind) for f in flavor_arguments(model) for kind in f.accelerators if kind in total)
+        if (where := servers[instance.name].hypervisor_hostname) in free:
+            free[where] -= flavor_of(model, instance).accelerators.get(kind, 0)
+    declared = next(flavor for flavor in flavor_arguments(model) if kind in flavor.accelerators)
     name = f"strata-verify-{secrets.token_hex(4)}"
     # one CPU, and what the image needs: nothing but the cards can be what is missing
     disk = max(1, int(boot_image.min_disk or 0), -(-int(boot_image.virtual_size or 0) // 2**30))
@@ -223,7 +256,7 @@ def one_too_many(cloud: Connection, model: Cloud, boot_image: Any) -> Iterator[A
     try:
         # whoever made an existing flavor placed its instances otherwise
         aggregate = None if declared.existing else declared.aggregate
-        wanted = FlavorArgs(name, 1, 64, 1, {kind: total[kind] - used[kind] + 1}, aggregate)
+        wanted = FlavorArgs(name, 1, 64, 1, {kind: max(free.values()) + 1}, aggregate)
         cloud.compute.create_flavor_extra_specs(flavor, wanted.extra_specs())
         yield flavor
     finally:
