@@ -18,6 +18,7 @@ from strata.errors import UserError
 from strata.installers.kolla.commands import Record
 from strata.installers.kolla.configuration import configuration_directory
 from strata.installers.kolla.files import login, section
+from strata.models.hypervisors import passthrough_variables
 from strata.models.site import Site
 from strata.progress import Progress
 from strata.site.context import SiteContext
@@ -42,10 +43,7 @@ def inventory(site: Site, reboot: Collection[str]) -> dict[str, object]:
         host.name: {
             "ansible_host": str(host.address),
             **login(kolla),
-            "pci_passthrough_cards": [
-                {"kind": kind, "id": site.accelerators[kind].pci_id, "count": count}
-                for kind, count in sorted(host.accelerators.items())
-            ],
+            **passthrough_variables(site, host.accelerators, host.pci_passthrough),
             "pci_passthrough_reboot": host.name in reboot,
             "pci_passthrough_next": f"run `strata up {site.name}` again",
         }
