@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -54,11 +54,12 @@ class CloudLifecycle:
 
     # --- up -------------------------------------------------------------------------------------------------------
 
-    def cloud_steps(self, *, thorough: bool) -> list[Step]:
+    def cloud_steps(self, *, thorough: bool, drainable: Callable[[str], bool]) -> list[Step]:
         """Steps of `up` that come before the cloud's Pulumi program.
 
         Args:
             thorough: they do all their work, even without a change since its last success.
+            drainable: whether the operator allowed to empty a hypervisor, by its name.
         """
         return []
 

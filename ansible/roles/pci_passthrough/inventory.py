@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from strata.models.hypervisors import passthrough
+from strata.models.hypervisors import passthrough, passthrough_devices, passthrough_variables
 from strata.models.site import Site
 from strata.site.outputs import CloudOutputs
 
@@ -13,11 +13,5 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:  #
 
 
 def host_variables(site: Site, host: str) -> dict[str, object]:
-    """Variables of one hypervisor: its kinds of cards, with PCI identifier and number."""
-    cards = passthrough(site).get(host, {})
-    return {
-        "pci_passthrough_cards": [
-            {"kind": kind, "id": site.accelerators[kind].pci_id, "count": count}
-            for kind, count in sorted(cards.items())
-        ]
-    }
+    """Variables of one hypervisor: its kinds of cards, with PCI identifier and number, and chosen devices."""
+    return passthrough_variables(site, passthrough(site).get(host, {}), passthrough_devices(site).get(host))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,7 +40,7 @@ class LabLifecycle(CloudLifecycle):
     def remember(self, site_file: Path) -> None:
         remember_file(site_file)
 
-    def cloud_steps(self, *, thorough: bool) -> list[Step]:
+    def cloud_steps(self, *, thorough: bool, drainable: Callable[[str], bool]) -> list[Step]:  # noqa: ARG002  # a lab's hypervisors are not rebooted
         return cloud_steps(self.context, thorough=thorough)
 
     def cloud_recreated(self, message: str) -> bool:

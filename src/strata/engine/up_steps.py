@@ -10,7 +10,7 @@ from strata.access.ssh import wait_for_ssh
 from strata.drift.cloud import repair_objects
 from strata.drift.platform import repair_releases
 from strata.drift.program_state import ProgramState
-from strata.engine.changes.disruption import Approval, remember_cloud
+from strata.engine.changes.disruption import Approval, Disruption, remember_cloud
 from strata.engine.changes.drain import prepare_cloud
 from strata.engine.cluster_installer import cluster_installer, cluster_tools
 from strata.engine.diagnosis import diagnose
@@ -315,7 +315,9 @@ def up_steps(
     steps: list[Step] = [*prepared, Step("keys", Layer.CLOUD, keys_step(context), first)]
     if site.cloud is not None:
         steps.append(Step("pulumi tools", Layer.CLOUD, tools_step(PULUMI_TOOLS)))
-        before = lifecycle.cloud_steps(thorough=thorough)
+        before = lifecycle.cloud_steps(
+            thorough=thorough, drainable=lambda host: allowed.covers(Disruption(host, "drained", ()))
+        )
         needs = ("keys", "pulumi tools", *(step.name for step in before))
         program = cloud_program_step(context, lifecycle, allowed, thorough=thorough)
         steps += [*before, Step("cloud", Layer.CLOUD, program, needs)]

@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 from strata.models.accelerator_kinds import AcceleratorCounts, AcceleratorKind
 from strata.models.base import Model, Unit
 from strata.models.hosts import Role
+from strata.models.pci_passthrough import PciPassthrough
 from strata.models.types import Count, DnsLabel, HttpsUrl, IPAddress, ResourceName, Size
 from strata.models.volumes import BootVolume, Volume
 
@@ -27,6 +28,10 @@ class Hypervisor(Model):
     accelerators: Annotated[AcceleratorCounts, Unit("cards"), Field(description="Number of cards, by kind.")] = Field(
         default_factory=dict
     )
+    pci_passthrough: Annotated[
+        PciPassthrough | None,
+        Field(description="kolla: its PCI devices, for the role pci_passthrough. Default: all cards of accelerators."),
+    ] = None
     address: Annotated[IPAddress | None, Field(description="kolla: address for SSH, on cloud.kolla.network.")] = None
     dedicated_cpus: Annotated[
         Annotated[str, StringConstraints(pattern=r"^[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*$")] | None,

@@ -12,6 +12,7 @@ from pydantic_core import PydanticCustomError
 
 from strata.models.accelerator_kinds import AcceleratorCounts
 from strata.models.base import Model, RoleSection, Unit, with_sections
+from strata.models.pci_passthrough import PciPassthrough
 from strata.models.types import (
     AbsolutePath,
     BucketName,
@@ -58,6 +59,10 @@ class Machine(Model):
     accelerators: Annotated[AcceleratorCounts, Unit("cards"), Field(description="Number of cards, by kind.")] = Field(
         default_factory=dict
     )
+    pci_passthrough: Annotated[
+        PciPassthrough | None,
+        Field(description="Its PCI devices, for the role pci_passthrough. Default: all cards of accelerators."),
+    ] = None
     cpus: Annotated[Count | None, Unit("CPUs"), Field(description="CPUs; needed with the role slurm_node.")] = None
     memory: Annotated[Size | None, Field(description="Memory; needed with the role slurm_node.")] = None
     institution: Annotated[DnsLabel | None, Field(description="Institution that owns it.")] = None

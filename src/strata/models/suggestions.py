@@ -111,3 +111,11 @@ def pci_identifier(value: str) -> str | None:
         return f'write vendor_id: "{pair[1]}" and product_id: "{pair[2]}"'
     digits = re.fullmatch(r"(?:0x)?([0-9a-f]{4})", text)
     return f'did you mean "{digits[1]}"?' if digits else None
+
+
+def pci_address(value: str) -> str | None:
+    """A PCI address without domain, as lspci prints it, or in capitals or with eight digits as nvidia-smi does."""
+    match = re.fullmatch(
+        r"(?:0000)?(?:([0-9a-f]{4}):)?([0-9a-f]{2}:[01][0-9a-f]\.[0-7])", value[:LONGEST].strip().lower()
+    )
+    return f'did you mean "{match[1] or "0000"}:{match[2]}"?' if match else None

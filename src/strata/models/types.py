@@ -267,6 +267,13 @@ _PCI_IDENTIFIER = _named(
     4,
     suggestions.pci_identifier,
 )
+_PCI_ADDRESS = _named(
+    r"^[0-9a-f]{4}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]$",
+    "must be the address of a PCI device, as `lspci -D` shows",
+    '"0000:3b:00.0"',
+    12,
+    suggestions.pci_address,
+)
 _COMPUTE_CAPABILITY = _named(
     r"^([5-9]|[1-9][0-9])\.[0-9]$",
     "must be NVIDIA's compute capability, at least 5.0, the oldest that its driver 580 supports",
@@ -313,6 +320,8 @@ LabelValue = Annotated[str, _LABEL_VALUE[0], _LABEL_VALUE[1]]
 Taint = Annotated[str, _TAINT[0], _TAINT[1]]
 PciIdentifier = Annotated[str, _PCI_IDENTIFIER[0], _PCI_IDENTIFIER[1]]
 """Vendor or product of a PCI device."""
+PciAddress = Annotated[str, _PCI_ADDRESS[0], _PCI_ADDRESS[1]]
+"""Domain, bus, slot and function of a PCI device on its host."""
 ComputeCapability = Annotated[str, _COMPUTE_CAPABILITY[0], _COMPUTE_CAPABILITY[1]]
 ExtendedResource = Annotated[str, _EXTENDED_RESOURCE[0], _EXTENDED_RESOURCE[1]]
 """What pods request of a Kubernetes node's devices."""

@@ -1,6 +1,7 @@
 """With OpenStack's Python: nova reads a nova.conf; prints what it understood.
 
-Arguments: the file; as JSON the cards that it is shown, `vendor:product` to device type; as JSON flavors' extra specs.
+Arguments: the file; as JSON the cards that it is shown, `vendor:product` to device type; as JSON flavors' extra specs;
+the PCI address at which it is shown the cards.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from nova import objects
 from nova.pci import request, whitelist
 from nova.scheduler import filters
 
-path, cards, flavors = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3])
+path, cards, flavors, address = sys.argv[1], json.loads(sys.argv[2]), json.loads(sys.argv[3]), sys.argv[4]
 CONF = nova.conf.CONF
 CONF(["--config-file", path], project="nova", default_config_files=[path])
 objects.register_all()
@@ -28,7 +29,7 @@ assignable = whitelist.Whitelist(CONF.pci.device_spec)
 takes = []
 for card, device_type in cards.items():
     vendor, product = card.split(":")
-    device = {"address": "0000:3b:00.0", "vendor_id": vendor, "product_id": product, "dev_type": device_type}
+    device = {"address": address, "vendor_id": vendor, "product_id": product, "dev_type": device_type}
     device |= {"label": f"label_{vendor}_{product}", "parent_addr": None, "numa_node": 0}
     if assignable.device_assignable(device):
         takes.append(card)

@@ -31,6 +31,8 @@ CNAF = """deployment: kolla
     external: {address: 192.0.2.20, name: cloud.example.org}
     interfaces: {api: bond0, external: eno4}
     ceph: {cluster_id: 7b1b6d5e-6f0a-4c55-9a4b-3a51d5d4a4a1, monitors: [10.21.0.31, 10.21.0.32]}"""
+CHOSEN = [f"0000:{bus}:00.0" for bus in ("18", "3b", "5e", "86", "af", "d8")]
+UNUSED = "0000:d9:00.0"
 CEPH_SECRETS = "\nsecrets:\n" + "".join(
     f"  - {{name: kolla_ceph_{user}_key, source: environment, variable: CEPH_{user.upper()}}}\n"
     for user in ("glance", "cinder")
@@ -62,6 +64,8 @@ def cnaf() -> str:
     text = text.replace("deployment: existing\n  credentials: infn-cloud", CNAF)
     for number in (1, 2):
         text = text.replace(f"{{name: server-{number},", f"{{name: server-{number}, address: 10.21.0.2{number},")
+    devices = f"pci_passthrough: {{addresses: {json.dumps(CHOSEN)}, unused: {json.dumps([UNUSED])}}}"
+    text = text.replace("u50: 2, u250: 1}}\n", f"u50: 2, u250: 1}}, {devices}}}\n", 1)
     # pinned and with huge pages, for nova to read
     text = text.replace("vcpus: 128,", 'vcpus: 128, dedicated_cpus: "4-127",')
     text = text.replace("accelerators: {a100: 2}}", "accelerators: {a100: 2}, dedicated_cpus: true, huge_pages: 1 GiB}")

@@ -21,15 +21,15 @@ from strata.site_file.checks.host_names import KOLLA_GROUPS
 from strata.toolchain.python_environment import Environment
 
 from .conftest import Render
-from .rendering import HERE, Rendering
+from .rendering import HERE, UNUSED, Rendering
 
 
-def read_nova(python: Path, file: Path, site: Site) -> dict[str, Any]:
-    """What nova understands of a nova.conf; it is shown every card that the site can name."""
+def read_nova(python: Path, file: Path, site: Site, address: str = "0000:3b:00.0") -> dict[str, Any]:
+    """What nova understands of a nova.conf; it is shown every card that the site can name, at an address."""
     cloud, _ = section(site)
     cards = {card.pci_id: card.device_type for card in site.accelerators.values()}
     flavors = {f.name: f.extra_specs() for f in flavor_arguments(cloud)}
-    command = [str(python), str(HERE / "nova_reads.py"), str(file), json.dumps(cards), json.dumps(flavors)]
+    command = [str(python), str(HERE / "nova_reads.py"), str(file), json.dumps(cards), json.dumps(flavors), address]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     found: dict[str, Any] = json.loads(done.stdout)
@@ -42,10 +42,12 @@ def check_nova(rendering: Rendering, python: Path) -> None:
     (cloud, kolla), known = section(site), site.accelerators
     places: dict[tuple[str, str], dict[str, int]] = {("nova-scheduler", c.name): {} for c in kolla.controllers[:1]}
     places |= {("nova-compute", h.name): dict(h.accelerators) for h in cloud.hypervisors}
+    chosen = {h.name: h.pci_passthrough.addresses for h in cloud.hypervisors if h.pci_passthrough}
     for (service, host), accelerators in places.items():
         found = read_nova(python, rendering.file(host, service, "nova.conf"), site)
         assert found["wrong"] == [], host
-        assert found["takes"] == sorted(known[kind].pci_id for kind in accelerators), host
+        if host not in chosen:
+            assert found["takes"] == sorted(known[kind].pci_id for kind in accelerators), host
         for flavor in cloud.flavors:
             wanted = [(n, known[kind]) for kind, n in flavor.accelerators.items()]
             assert found["requests"][flavor.name] == sorted(
@@ -54,6 +56,11 @@ def check_nova(rendering: Rendering, python: Path) -> None:
         assert found["unknown filters"] == []
         assert "PciPassthroughFilter" in found["filters"]
         assert found["placement"] == [True, service == "nova-compute"]
+    for host, addresses in chosen.items():
+        # a card of the same kind that stays with the host, or that nothing uses
+        for address, expected in (*((one, True) for one in addresses), (UNUSED, False)):
+            found = read_nova(python, rendering.file(host, "nova-compute", "nova.conf"), site, address)
+            assert bool(found["takes"]) == expected, f"{host}: {address}"
     for hypervisor in cloud.hypervisors:
         if hypervisor.dedicated_cpus:
             found = read_nova(python, rendering.file(hypervisor.name, "nova-compute", "nova.conf"), site)
@@ -63,6 +70,7 @@ def check_nova(rendering: Rendering, python: Path) -> None:
 
 @pytest.mark.xdist_group("kolla")
 def test_nova_takes_built_in_and_described_cards(render: Render, openstack_python: Path, tmp_path: Path) -> None:
+    """On one host by kind, on the other by address."""
     rendering = render("cnaf")
     stats = rendering.nova_configuration(tmp_path / "first.log")
     assert all(counts["changed"] for counts in stats.values()), stats

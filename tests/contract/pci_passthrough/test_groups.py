@@ -43,7 +43,7 @@ def test_cards_that_share_a_group_are_refused_by_name(module: ModuleType, tmp_pa
     assert len(found["problems"]) == 4
     first = found["problems"][0]
     assert "0000:27:00.0 (10de:1db4, driver vfio-pci) shares IOMMU group 19 with 0000:28:00.0" in first
-    assert "pci_passthrough_unused" in first
+    assert "pci_passthrough.unused in site.yaml" in first
     assert found["pending"] == []
 
 

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from strata.engine.ansible import PlaybookResult
+from strata.engine.changes.disruption import Approval
+from strata.engine.up_steps import up_steps
 from strata.errors import UserError
-from strata.installers.kolla import commands
+from strata.installers.kolla import commands, steps
 from strata.installers.kolla.commands import COMMANDS, Record, action, command_line, is_done, run_command
 from strata.installers.kolla.configuration import configuration_directory
 from strata.installers.kolla.files import difference, public_files
 from strata.installers.kolla.lifecycle import KollaLifecycle
-from strata.progress import Silent
+from strata.layers import Layer
+from strata.progress import Progress, Silent
 from strata.site.context import SiteContext
 from strata.site_file.inventories import find_site
 from strata.toolchain.python_environment import Environment
@@ -130,3 +134,19 @@ def test_a_play_that_fails_is_named_with_task_host_and_log_and_the_same_command_
     assert [is_done(command, tacc, "22.2.0") for command in COMMANDS] == [True, True, True, False, False]
     run_command("deploy", tacc, Silent())
     assert is_done("deploy", tacc, "22.2.0")
+
+
+def test_a_hypervisor_is_emptied_only_if_the_operator_allowed_it(
+    tacc: SiteContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    allowed: list[bool] = []
+
+    def run(_context: SiteContext, _progress: Progress, approved: Callable[[str], bool]) -> PlaybookResult:
+        allowed.append(approved("gpu01"))
+        return PlaybookResult()
+
+    monkeypatch.setattr(steps, "run_passthrough", run)
+    for approval in (None, Approval(frozenset({"cic-gpu01"})), Approval(everything=True)):
+        found = up_steps(tacc, KollaLifecycle(tacc), [Layer.CLOUD], approval=approval)
+        next(step for step in found if step.name == "PCI passthrough").run(Silent())
+    assert allowed == [False, False, True]

@@ -180,11 +180,17 @@ def test_a_site_without_platform_publishes_nothing(tmp_path: Path) -> None:
     assert host_networks(site) == ["2001:db8::1/128"]
 
 
-@pytest.mark.parametrize("own", [{"v100": 2}, None], ids=["machine", "hypervisor of its name"])
-def test_a_hypervisor_hands_out_its_cards(tmp_path: Path, own: dict[str, int] | None) -> None:
+@pytest.mark.parametrize("place", ["machine", "hypervisor of its name"])
+def test_a_hypervisor_hands_out_its_cards(tmp_path: Path, place: str) -> None:
+    chosen, unused = ["0000:3b:00.0", "0000:5e:00.0"], ["0000:5f:00.0"]
+    cards = {"accelerators": {"v100": 2}, "pci_passthrough": {"addresses": chosen, "unused": unused}}
     machine: dict[str, object] = {"name": "gpu01", "address": "192.0.2.9", "roles": ["pci_passthrough"]}
     cloud = yaml.safe_load((REPOSITORY / "inventories/tacc/site.yaml").read_text())["cloud"]
-    more = {"cloud": {**cloud, "instances": []}} if own is None else {}
-    site = machines_site(tmp_path, [machine | ({"accelerators": own} if own else {})], **more)
-    cards = role_host_variables("pci_passthrough", site, "gpu01")["pci_passthrough_cards"]
-    assert cards == [{"kind": "v100", "id": "10de:1db4", "count": 2}]
+    cloud |= {"hypervisors": [h | (cards if h["name"] == "gpu01" else {}) for h in cloud["hypervisors"]]}
+    more = {"cloud": {**cloud, "instances": []}} if place != "machine" else {}
+    site = machines_site(tmp_path, [machine | (cards if place == "machine" else {})], **more)
+    assert role_host_variables("pci_passthrough", site, "gpu01") == {
+        "pci_passthrough_cards": [{"kind": "v100", "id": "10de:1db4", "count": 2}],
+        "pci_passthrough_addresses": chosen,
+        "pci_passthrough_unused": unused,
+    }

@@ -14,11 +14,8 @@ from .conftest import Edit
 
 TEXT = (REPOSITORY / "tests" / "corpus" / "complete" / "kolla.yaml").read_text()
 CONTROLLER = "{name: control01, address: 10.20.0.11}"
-NODE = (
-    "  hypervisors:\n"
-    "    - {name: node-1, vcpus: 64, memory: 512 GiB, disk: 2 TiB, address: 10.20.0.51, "
-    "accelerators: {a100: 2, mi300x: 2}}\n"
-)
+NODE = TEXT[TEXT.index("  hypervisors:\n") : TEXT.index("  project:")]
+DEVICES = "cloud.hypervisors[0].pci_passthrough"
 MACHINES = "hosts:\n  machines: [{name: m1, address: 192.0.2.20, roles: [registry]}]\n"
 CASES: dict[str, tuple[Sequence[Edit], str, str, str]] = {
     "virtual address outside": (
@@ -158,6 +155,54 @@ CASES: dict[str, tuple[Sequence[Edit], str, str, str]] = {
         "cloud.kolla.registry",
         "images for tests only",
         "mirrors them",
+    ),
+    "an address of no PCI device": (
+        [('"0000:af:00.0"', '"AF:00.0"')],
+        f"{DEVICES}.addresses[3]",
+        "must be the address of a PCI device",
+        'did you mean "0000:af:00.0"?',
+    ),
+    "a card that is chosen and unused": (
+        [('unused: ["0000:5f:00.0"', 'unused: ["0000:5e:00.0"')],
+        f"{DEVICES}.unused[0]",
+        "0000:5e:00.0 is in addresses too",
+        "remove it from one of the two lists",
+    ),
+    "a card that is chosen twice": (
+        [('"0000:af:00.0"', '"0000:86:00.0"')],
+        f"{DEVICES}.addresses[3]",
+        "duplicate: 0000:86:00.0",
+        "remove this entry",
+    ),
+    "a device that is unused twice": (
+        [('unused: ["0000:5f:00.0"', 'unused: ["0000:5f:00.0", "0000:5f:00.0"')],
+        f"{DEVICES}.unused[1]",
+        "duplicate: 0000:5f:00.0",
+        "remove this entry",
+    ),
+    "fewer addresses than cards": (
+        [(', "0000:af:00.0"', "")],
+        f"{DEVICES}.addresses",
+        "has 3 addresses, and accelerators of this host declares 4 cards",
+        "4 addresses",
+    ),
+    "more addresses than cards": (
+        [('"0000:af:00.0"', '"0000:af:00.0", "0000:d8:00.0"')],
+        f"{DEVICES}.addresses",
+        "has 5 addresses",
+        "4 addresses",
+    ),
+    "an unused device that nova would hand out": (
+        [('addresses: ["0000:3b:00.0", "0000:5e:00.0", "0000:86:00.0", "0000:af:00.0"]', "addresses: []")],
+        f"{DEVICES}.unused",
+        "nova would give an unused card of the same kind to instances",
+        "addresses of all cards",
+    ),
+    "devices of a machine without the role": (
+        [("hosts:\n", MACHINES.replace("20, roles: [registry]", "21, roles: [registry], pci_passthrough: {}"))],
+        "hosts.machines[0].pci_passthrough",
+        "is for hosts with the role pci_passthrough",
+        "add the role",
     ),
     "a card that is neither built in nor described": (
         [("accelerators: {a100: 2, mi300x: 2}", "accelerators: {a100: 2, mi250: 2}")],

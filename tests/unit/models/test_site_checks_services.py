@@ -132,6 +132,13 @@ CASES: dict[str, Mistake] = {
         "accelerators: {v100: 2}",
         "gpu01",
     ),
+    "devices of a hypervisor that no role prepares": (
+        [("disk: 200 GiB, accelerators: {v100: 2}}", "disk: 200 GiB, accelerators: {v100: 2}, pci_passthrough: {}}")],
+        "cloud.hypervisors[1].pci_passthrough",
+        "is for deployment: kolla",
+        "list compute-gpu-1 in hosts.machines",
+        "compute-gpu-1",
+    ),
     "an instance as hypervisor": (
         [("roles: [kube_node]", "roles: [kube_node, pci_passthrough]")],
         "cloud.instances[2].roles",

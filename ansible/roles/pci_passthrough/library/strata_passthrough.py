@@ -166,7 +166,7 @@ def _shared(devices: Iterable[Device], taken: Sequence[Device], unused: Sequence
             names = ", ".join(map(str, others))
             found.append(
                 f"{card} shares IOMMU group {card.group} with {names}, so one instance would get them all: switch on "
-                "ACS in the firmware, use another slot, or name what stays unused in pci_passthrough_unused"
+                "ACS in the firmware, use another slot, or name what stays unused (pci_passthrough.unused in site.yaml)"
             )
     return found
 

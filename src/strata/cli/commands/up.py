@@ -66,7 +66,12 @@ def up(
     remove: RemoveOption = None,
     replace: ReplaceOption = None,
     yes: Annotated[
-        bool, typer.Option("--yes", "-y", help="Approve the replacement of instances without data.")
+        bool,
+        typer.Option(
+            "--yes",
+            "-y",
+            help="Approve the replacement of instances without data, and the draining of nodes and hypervisors.",
+        ),
     ] = False,
 ) -> None:
     """Deploy or repair a site, layer by layer. Idempotent; resumes after interruption."""

@@ -31,12 +31,13 @@ REPLACED = ("replace", "create-replacement", "delete-replaced")
 """Operations of Pulumi's that are part of a replacement."""
 UNKNOWN = ("a resource that it needs is replaced",)
 """Why an instance is replaced that itself does not differ."""
-Effect = Literal["replaced", "rebuilt", "resized", "upgraded"]
+Effect = Literal["replaced", "rebuilt", "resized", "upgraded", "drained"]
 _MEANING: Mapping[Effect, str] = {
     "replaced": "deleted and re-created; the data on its disk is lost",
     "rebuilt": "given a new root disk; what is on the old one is lost",
     "resized": "stopped and started with the new size; its disk stays",
     "upgraded": "drained, one node at a time: its pods are evicted, notebooks among them",
+    "drained": "its instances are migrated to other hypervisors, live or shut off as they are; then it is rebooted",
 }
 
 
@@ -45,8 +46,8 @@ class Disruption:
     """What a run would do to an instance or a machine that stays in the site.
 
     Args:
-        instance: its name.
-        effect: what nova or, of a node, the cluster's installer would do to it.
+        instance: its name; of a hypervisor, the host's.
+        effect: what nova or, of a node, the cluster's installer would do to it; a hypervisor is drained.
         because: what differs.
         holds: its roles that hold data.
     """
@@ -75,8 +76,8 @@ class ApprovalNeeded(UserError):
 
     def __init__(self, disruptions: Iterable[Disruption], site: str) -> None:
         self.disruptions = tuple(disruptions)
-        upgrade = all(one.effect == "upgraded" for one in self.disruptions)
-        options = "--yes" if upgrade else " ".join(f"--replace {one.instance}" for one in self.disruptions)
+        drained = all(one.effect in ("upgraded", "drained") for one in self.disruptions)
+        options = "--yes" if drained else " ".join(f"--replace {one.instance}" for one in self.disruptions)
         super().__init__(
             "; ".join(one.text() for one in self.disruptions),
             fix=f"take the change back, or allow it: strata up {site} {options}",

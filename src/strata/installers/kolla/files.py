@@ -10,6 +10,7 @@ import yaml
 
 from strata.cloud.card_placement import MOST_CANDIDATES, cards_in_placement
 from strata.models.cloud import Cloud
+from strata.models.compute import Hypervisor
 from strata.models.kolla import Ceph, Kolla
 from strata.models.site import Site
 from strata.site.paths import SitePaths
@@ -59,9 +60,7 @@ def public_files(site: Site) -> dict[str, str]:
         "config/placement.conf": _placement(),
     }
     for host in cloud.hypervisors:
-        if host.dedicated_cpus:
-            shared = ",".join(map(str, host.shared_cpus))
-            text = f"[compute]\ncpu_dedicated_set = {host.dedicated_cpus}\ncpu_shared_set = {shared}\n"
+        if text := _nova_host(host):
             found[f"config/nova/{host.name}/nova.conf"] = text
     if kolla.ceph is not None:
         found |= {f"config/{service}/ceph.conf": _ceph(kolla.ceph) for service in ("glance", "cinder", "nova")}
@@ -154,6 +153,18 @@ def _nova_compute(site: Site, cloud: Cloud) -> str:
         specification = f"device_spec = {json.dumps(site.accelerators[kind].device_spec)}"
         lines += [f"{{% if inventory_hostname in groups['{group(kind)}'] %}}", specification, "{% endif %}"]
     return "\n".join(lines) + "\n"
+
+
+def _nova_host(host: Hypervisor) -> str:
+    """nova.conf of one hypervisor, merged last: a device_spec here replaces those of the kinds."""
+    lines = []
+    if host.dedicated_cpus:
+        shared = ",".join(map(str, host.shared_cpus))
+        lines = ["[compute]", f"cpu_dedicated_set = {host.dedicated_cpus}", f"cpu_shared_set = {shared}"]
+    if host.pci_passthrough and host.pci_passthrough.addresses:
+        # by its kind, a card that stays with the host would match too
+        lines += ["[pci]", *(f"device_spec = {json.dumps({'address': a})}" for a in host.pci_passthrough.addresses)]
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _placement() -> str:

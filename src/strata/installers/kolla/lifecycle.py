@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from strata.installers.kolla.commands import Record
 from strata.installers.kolla.files import difference
 from strata.installers.kolla.steps import cloud_steps
@@ -12,8 +14,8 @@ from strata.lifecycle import CloudLifecycle
 class KollaLifecycle(CloudLifecycle):
     """Kolla-Ansible deploys the cloud before the site's objects in it are created."""
 
-    def cloud_steps(self, *, thorough: bool) -> list[Step]:
-        return cloud_steps(self.context, thorough=thorough)
+    def cloud_steps(self, *, thorough: bool, drainable: Callable[[str], bool]) -> list[Step]:
+        return cloud_steps(self.context, thorough=thorough, drainable=drainable)
 
     def planned_changes(self) -> list[str]:
         record = Record.of(self.context.paths)

@@ -23,12 +23,13 @@ from strata.toolchain.python_environment import COMPLETE, ensure_environment, en
 CONFIGURATION = "Kolla configuration"
 
 
-def cloud_steps(context: SiteContext, *, thorough: bool) -> list[Step]:
+def cloud_steps(context: SiteContext, *, thorough: bool, drainable: Callable[[str], bool]) -> list[Step]:
     """All of them; each command waits for the one before.
 
     Args:
         context: the site.
         thorough: runs every command, even without a change since its last success.
+        drainable: whether the operator allowed to empty a hypervisor, by its name.
     """
     steps = [
         Step("Kolla-Ansible", Layer.CLOUD, _install),
@@ -38,7 +39,7 @@ def cloud_steps(context: SiteContext, *, thorough: bool) -> list[Step]:
         run = partial(_run, command, context, thorough)
         steps.append(Step(f"kolla {command}", Layer.CLOUD, run, (steps[-1].name,)))
         if command == BOOTSTRAP:  # nova reads the cards when it starts, and a host with instances must not be rebooted
-            step = partial(_passthrough, context, thorough)
+            step = partial(_passthrough, context, thorough, drainable)
             steps.append(Step("PCI passthrough", Layer.CLOUD, step, (steps[-1].name,)))
     images = Step("cloud images", Layer.CLOUD, partial(_images, context))
     return [
@@ -73,12 +74,14 @@ def _run(command: str, context: SiteContext, thorough: bool, progress: Progress)
     return StepResult(result.changed, f"{asked}: {result.ok} tasks ok, {result.changed} changed")
 
 
-def _passthrough(context: SiteContext, thorough: bool, progress: Progress) -> StepResult:
+def _passthrough(
+    context: SiteContext, thorough: bool, drainable: Callable[[str], bool], progress: Progress
+) -> StepResult:
     if not inventory(context.site, ()):
         return StepResult(0, "skipped: no hypervisor has cards")
     if not thorough and is_passed_through(context):
         return StepResult(0, "skipped: no change since its last success")
-    result = run_passthrough(context, progress)
+    result = run_passthrough(context, progress, drainable)
     return StepResult(result.changed, f"{result.ok} tasks ok, {result.changed} changed")
 
 
