@@ -119,6 +119,17 @@ def test_a_drained_hypervisor_with_an_instance_is_in_use(context: SiteContext, t
             run(context, tmp_path)
 
 
+def test_a_hypervisor_with_another_name_in_nova_is_not_rebooted(context: SiteContext, tmp_path: Path) -> None:
+    """Its instances would not be found."""
+    for host in ("gpu01", "gpu02"):
+        build(tmp_path / host, "ryzen", UNBOUND)
+    with serve(SmallNova("gpu01.example.org", "gpu02")) as nova:
+        deployed(context, nova)
+        with pytest.raises(UserError, match=r"name of the hypervisor gpu01 is gpu01\.example\.org"):
+            run(context, tmp_path, always)
+    assert not (tmp_path / "gpu01/etc").exists()
+
+
 def test_hypervisors_are_emptied_rebooted_and_enabled_one_after_the_other(context: SiteContext, tmp_path: Path) -> None:
     """An instance that does not leave interrupts it; another run resumes. In place of a reboot, sysfs changes."""
     for host in ("gpu01", "gpu02"):

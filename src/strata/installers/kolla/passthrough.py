@@ -158,6 +158,12 @@ def _used(connection: Connection, hosts: Iterable[str], progress: Progress) -> s
     for host in hosts:
         service = services.get(host)
         if service is None:
+            if known := [name for name in services if name.startswith(f"{host}.")]:
+                raise UserError(
+                    f"PCI passthrough: nova's name of the hypervisor {host} is {known[0]}: its instances are not found",
+                    fix=f"make nova report {host}, the name in cloud.hypervisors: set it as host name "
+                    f"(`hostnamectl hostname {host}`) on a host without instances",
+                )
             continue  # nova knows nothing of it
         if service.disabled_reason == REASON:
             confirm_migrated(connection, host)
