@@ -92,9 +92,9 @@ def values_of(state: Callable[[Path], PlatformState]) -> Callable[[Service[Any],
     """`values_of(SERVICE, site_file)` → the values of its release, which its chart accepts."""
 
     def of(service: Service[Any], site_file: Path) -> dict[str, Any]:
-        found = state(site_file)
-        (release,) = (one for one in releases(found.site) if one.name == service.name)
-        values = release.values(found)
+        site_state = state(site_file)
+        (release,) = (release for release in releases(site_state.site) if release.name == service.name)
+        values = release.values(site_state)
         render(release.chart, values)
         return values
 
@@ -139,8 +139,10 @@ def releases_of(state: Callable[[Path], PlatformState]) -> Callable[..., dict[st
     """`releases_of(site_file, CHART, …)` → the objects of the charts' releases, by the release's name."""
 
     def of(site_file: Path, *charts: str) -> dict[str, list[dict[str, Any]]]:
-        found = state(site_file)
-        chosen = [release for release in releases(found.site) if release.chart in charts]
-        return {release.name: render(release.chart, release.values(found), release.namespace) for release in chosen}
+        site_state = state(site_file)
+        chosen = [release for release in releases(site_state.site) if release.chart in charts]
+        return {
+            release.name: render(release.chart, release.values(site_state), release.namespace) for release in chosen
+        }
 
     return of

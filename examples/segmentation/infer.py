@@ -19,12 +19,12 @@ def objects(features: np.ndarray, weights: np.ndarray, least: int = 50) -> np.nd
     Returns:
         int32 (times, latitudes, longitudes): number of the object, 0 for none.
     """
-    found, count = ndimage.label(features @ weights > 0, structure=np.ones((3, 3, 3)))
-    sizes = np.bincount(found.ravel(), minlength=count + 1)
+    labels, count = ndimage.label(features @ weights > 0, structure=np.ones((3, 3, 3)))
+    sizes = np.bincount(labels.ravel(), minlength=count + 1)
     kept = np.flatnonzero(sizes >= least)
     numbers = np.zeros(count + 1, np.int32)
     numbers[kept[kept > 0]] = np.arange(1, (kept > 0).sum() + 1)
-    return numbers[found]
+    return numbers[labels]
 
 
 if __name__ == "__main__":

@@ -103,10 +103,10 @@ def run(days: Path, cards: int = 0) -> dict[str, int]:
     files = sorted(days.glob("day-*.npz"))
     batch("prepare", "prepare.py", files, "$(day).features.npz")
     prepared = [Path(f"{file.stem}.features.npz").resolve() for file in files]
-    known = [one for file, one in zip(files, prepared, strict=True) if "labels" in np.load(file)]
+    known = [path for file, path in zip(files, prepared, strict=True) if "labels" in np.load(file)]
     more = {"arguments": " ".join(file.name for file in known)} | ({"request_gpus": str(cards)} if cards else {})
     batch("train", "train.py", known[:1], "model.npz", also=known[1:], **more)
     batch("infer", "infer.py", prepared, "$(day).objects.npz", also=[Path("model.npz").resolve()])
-    found = {file.stem: int(np.load(f"{file.stem}.objects.npz")["objects"].max()) for file in files}
+    counts = {file.stem: int(np.load(f"{file.stem}.objects.npz")["objects"].max()) for file in files}
     plot(np.load(files[-1])["volume"], np.load(f"{files[-1].stem}.objects.npz")["objects"], Path("segmentation.png"))
-    return found
+    return counts

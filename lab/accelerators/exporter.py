@@ -83,14 +83,14 @@ def holders(checkpoint: Path, pod_logs: Path) -> dict[str, dict[str, str]]:
         pods = {parts[2]: parts[:2] for path in pod_logs.iterdir() if len(parts := path.name.split("_")) == 3}
     except (OSError, ValueError, KeyError):
         return {}
-    found = {}
+    by_device = {}
     for entry in entries:
         # an entry stays until the next allocation, the directory is removed with the pod
         if (pod := pods.get(entry["PodUID"])) is None:
             continue
         labels = {"namespace": pod[0], "pod": pod[1], "container": entry["ContainerName"]}
-        found |= {device: labels for numa in entry["DeviceIDs"].values() for device in numa}
-    return found
+        by_device |= {device: labels for numa in entry["DeviceIDs"].values() for device in numa}
+    return by_device
 
 
 def metrics(

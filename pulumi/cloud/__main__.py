@@ -94,8 +94,8 @@ instances = {
 }
 
 volumes = {
-    name: {a.name: Volume(a.name, a, instances[name].id, in_project).id for a in found}
-    for name, found in arguments.volume_arguments(site, cloud).items()
+    name: {a.name: Volume(a.name, a, instances[name].id, in_project).id for a in volumes}
+    for name, volumes in arguments.volume_arguments(site, cloud).items()
 }
 
 virtual_address = None

@@ -75,8 +75,8 @@ def values(context: ServiceContext[Accounting]) -> Values:
     if measurements := context.settings.measurements:
         issuer = context.provide(AUDIENCE)
         given["ingress"] = context.provide(_hostname(measurements))
-        found = {"url": issuer.url, "audience": issuer.audience, "jwksUrl": issuer.jwks_url, "ca": issuer.ca}
-        given["issuer"] = {key: value for key, value in found.items() if value is not None}
+        settings = {"url": issuer.url, "audience": issuer.audience, "jwksUrl": issuer.jwks_url, "ca": issuer.ca}
+        given["issuer"] = {key: value for key, value in settings.items() if value is not None}
         given["networkPolicy"] |= {"issuerPods": dict(issuer.pods), "issuerPorts": list(issuer.ports)}
     return given
 

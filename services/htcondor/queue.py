@@ -51,8 +51,8 @@ class Queue:
         Args:
             constraint: as of condor_q: a cluster, `TENANT.USER`, or none for all.
         """
-        found: list[dict[str, Any]] = json.loads(self.run("condor_q", "-all", *constraint, "-json") or "[]")
-        return found
+        listed: list[dict[str, Any]] = json.loads(self.run("condor_q", "-all", *constraint, "-json") or "[]")
+        return listed
 
     def remove(self, *constraint: str, user: str) -> None:
         """Removes the user's jobs, finished ones included; none is not an error."""

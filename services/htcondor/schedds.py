@@ -15,12 +15,12 @@ FIRST_PORT, PORTS = 20000, 10_000
 
 def schedds(site: Site) -> dict[str, Schedd]:
     """By tenant. A port follows from the tenant's name: another tenant that comes or goes leaves it as it is."""
-    found: dict[str, Schedd] = {}
+    by_tenant: dict[str, Schedd] = {}
     used: set[int] = set()
     for tenant in site.platform.tenants:
         port = crc32(tenant.name.encode()) % PORTS
         while port in used:
             port = (port + 1) % PORTS
         used.add(port)
-        found[tenant.name] = Schedd(f"{tenant.name}@{site.domain}", HOST, FIRST_PORT + port)
-    return found
+        by_tenant[tenant.name] = Schedd(f"{tenant.name}@{site.domain}", HOST, FIRST_PORT + port)
+    return by_tenant

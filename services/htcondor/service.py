@@ -37,12 +37,12 @@ LEAVING = (
 def images_check(settings: HTCondor, site: Site) -> Iterator[Finding]:
     """Names are used once, and the default is one of them."""
     given = sorted({OWN_IMAGE, *job_images(site)})
-    for index, one in enumerate(settings.images):
-        if one.name in given:
+    for index, image in enumerate(settings.images):
+        if image.name in given:
             key: KeyPath = (*IMAGES, index, "name")
-            yield Finding(key, f"the pool has an image {one.name} already", "another name")
-    yield from duplicates((one.name, (*IMAGES, i, "name")) for i, one in enumerate(settings.images))
-    names = [*given, *(one.name for one in settings.images)]
+            yield Finding(key, f"the pool has an image {image.name} already", "another name")
+    yield from duplicates((image.name, (*IMAGES, i, "name")) for i, image in enumerate(settings.images))
+    names = [*given, *(image.name for image in settings.images)]
     if settings.default_image is not None and settings.default_image not in names:
         key = (*IMAGES[:-1], "default_image")
         why = f"the pool has no image {settings.default_image}"

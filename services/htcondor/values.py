@@ -50,11 +50,11 @@ def shares(settings: HTCondor, site: Site) -> list[Values]:
     """Limits of all tenants, from the settings or from the tenants' quotas, and who reaches the port of each."""
     queues, clients = schedds(site), schedd_clients(site)
     given = {share.name: share for share in settings.tenants}
-    found = []
+    entries = []
     for tenant in site.platform.tenants:
         share = given.get(tenant.name, TenantShare(name=tenant.name))
         cards = tenant.quota.accelerators.get(settings.accelerator, 0) if settings.accelerator else 0
-        found.append(
+        entries.append(
             {
                 "name": tenant.name,
                 "cpus": tenant.quota.cpu if share.cpus is None else share.cpus,
@@ -65,7 +65,7 @@ def shares(settings: HTCondor, site: Site) -> list[Values]:
                 "clients": clients[tenant.name],
             }
         )
-    return found
+    return entries
 
 
 def values(context: ServiceContext[HTCondor]) -> Values:
@@ -113,10 +113,10 @@ def values(context: ServiceContext[HTCondor]) -> Values:
 def _images(context: ServiceContext[HTCondor]) -> Values:
     """Images for jobs; those of the site's registry are what the services' own pods run."""
     settings, shared = context.settings, job_images(context.site)
-    found = {name: image(context.pushed, short) for name, short in shared.items()}
+    images = {name: image(context.pushed, short) for name, short in shared.items()}
     return {
-        "images": {name: f"{one['repository']}@{one['digest']}" for name, one in found.items()}
-        | {one.name: one.image for one in settings.images},
+        "images": {name: f"{reference['repository']}@{reference['digest']}" for name, reference in images.items()}
+        | {entry.name: entry.image for entry in settings.images},
         "defaultImage": settings.default_image or next(iter(shared), OWN_IMAGE),
     }
 

@@ -73,8 +73,8 @@ def server(site: Site) -> HubServer:
 
 def tenant_values(context: ServiceContext[Any], _: Tenant) -> Values:
     """Values of helm/hub-mirror-tenant."""
-    found = server(context.site)
-    return {"environment": found.environment, "server": {"port": found.port, "pods": dict(found.pods)}}
+    mirror = server(context.site)
+    return {"environment": mirror.environment, "server": {"port": mirror.port, "pods": dict(mirror.pods)}}
 
 
 TENANTS = TenantNamespaces("hub-mirror-tenant", tenant_values)

@@ -108,7 +108,7 @@ def _object_name(model: ServedModel) -> str:
 
 
 def _model(context: ServiceContext[Inference], model: ServedModel) -> Values:
-    found: Values = {
+    values: Values = {
         "id": model.id,
         "name": _object_name(model),
         "revision": model.revision,
@@ -120,12 +120,12 @@ def _model(context: ServiceContext[Inference], model: ServedModel) -> Values:
     }
     if model.accelerator == "gpu":
         gpu = context.provide(GPU)
-        found["gpu"] = {
+        values["gpu"] = {
             "resource": gpu.resource,
             "nodeSelector": dict(gpu.node_selector),
-            "tolerations": [dict(one) for one in gpu.tolerations],
+            "tolerations": [dict(toleration) for toleration in gpu.tolerations],
         }
-    return found
+    return values
 
 
 def values(context: ServiceContext[Inference]) -> Values:

@@ -50,8 +50,8 @@ def divide(quotas: Mapping[str, int], capacity: int | None) -> Shares:
     if capacity is None or total <= capacity:
         return Shares({name: Share(quota, 0) for name, quota in quotas.items()}, 0)
     own = {name: quota * capacity // total for name, quota in quotas.items()}
-    found = {name: Share(own[name], quota - own[name]) for name, quota in quotas.items()}
-    return Shares(found, capacity - sum(own.values()))
+    by_tenant = {name: Share(own[name], quota - own[name]) for name, quota in quotas.items()}
+    return Shares(by_tenant, capacity - sum(own.values()))
 
 
 def capacity(site: Site) -> dict[str, int | None]:
@@ -69,8 +69,8 @@ def capacity(site: Site) -> dict[str, int | None]:
 
 def cards(site: Site) -> dict[str, int]:
     """Cards of the cluster's nodes, by kind, sorted."""
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for held in gpu_nodes(site).values():
         for kind, count in held.items():
-            found[kind] = found.get(kind, 0) + count
-    return dict(sorted(found.items()))
+            counts[kind] = counts.get(kind, 0) + count
+    return dict(sorted(counts.items()))

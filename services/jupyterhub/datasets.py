@@ -38,7 +38,7 @@ def check(settings: JupyterHub, site: Site) -> Iterator[Finding]:
                     yield Finding(key, f"the site has no tenant {tenant}", fix, (("platform", "tenants"),))
     provided = {secret.name for secret in site.secrets if secret.source != "generated"}
     for index, endpoint in enumerate(settings.datasets.s3):
-        yield from duplicates((one, (*KEY, "s3", index, "buckets", i)) for i, one in enumerate(endpoint.buckets))
+        yield from duplicates((bucket, (*KEY, "s3", index, "buckets", i)) for i, bucket in enumerate(endpoint.buckets))
         for name in secret_names(endpoint.name):
             if name not in provided:
                 fix = f"secrets: [{{name: {name}, source: file, path: …}}]"
@@ -56,7 +56,7 @@ def _path(key: KeyPath, folder: DatasetFolder, site: Site) -> Iterator[Finding]:
         export = exports.get(folder.path.parts[1]) if len(folder.path.parts) > 1 else None
         reads: tuple[KeyPath, ...] = (("hosts", "nfs", "exports"), (*key[:-1], "server"))
         if export is None:
-            known = " or ".join(f"/{one.name}" for one in exports.values() if not one.tenants)
+            known = " or ".join(f"/{entry.name}" for entry in exports.values() if not entry.tenants)
             yield Finding(key, "is in no export of the site", known or "an export in hosts.nfs.exports", reads)
         elif export.tenants:
             why = f"the export {export.name} holds the folders of tenants"
@@ -108,23 +108,23 @@ def sources(context: ServiceContext[JupyterHub]) -> Values:
             if (bucket := buckets.get(tenant.name)) is not None
             else None,
             "s3": {
-                one.name: {
-                    "endpoint": one.url.rstrip("/"),
-                    "region": one.region,
-                    "buckets": list(one.buckets),
-                    "keys": [context.secret_reference(entry).value for entry in _entries(one.name)],
+                endpoint.name: {
+                    "endpoint": endpoint.url.rstrip("/"),
+                    "region": endpoint.region,
+                    "buckets": list(endpoint.buckets),
+                    "keys": [context.secret_reference(entry).value for entry in _entries(endpoint.name)],
                 }
-                for one in hub.datasets.s3
-                if not one.tenants or tenant.name in one.tenants
+                for endpoint in hub.datasets.s3
+                if not endpoint.tenants or tenant.name in endpoint.tenants
             },
             "nfs": {
-                one.name: {
-                    "claim": context.provide(dataset_folder(one)),
+                export.name: {
+                    "claim": context.provide(dataset_folder(export)),
                     # closed to pods, and without the site's own server, which has the homes, nothing starts
-                    "server": one.server or "",
+                    "server": export.server or "",
                 }
-                for one in hub.datasets.nfs
-                if not one.tenants or tenant.name in one.tenants
+                for export in hub.datasets.nfs
+                if not export.tenants or tenant.name in export.tenants
             },
         }
         for tenant in context.site.platform.tenants
@@ -134,11 +134,11 @@ def sources(context: ServiceContext[JupyterHub]) -> Values:
 def server_egress(context: ServiceContext[JupyterHub]) -> list[dict[str, Any]]:
     """Rules of the servers' NetworkPolicy: the buckets in the cluster, each of which admits its tenant's servers, and
     the private networks of the site."""
-    found = [access for access in context.provide(BUCKETS).values() if access.pods is not None]
-    rules = [{"to": [dict(access.pods or {})], "ports": [tcp(access.port)]} for access in found]
+    accesses = [access for access in context.provide(BUCKETS).values() if access.pods is not None]
+    rules = [{"to": [dict(access.pods or {})], "ports": [tcp(access.port)]} for access in accesses]
     allowed = context.settings.datasets
     if allowed.networks:
-        ports = sorted({HTTPS, *(urlsplit(one.url).port or HTTPS for one in allowed.s3)})
+        ports = sorted({HTTPS, *(urlsplit(endpoint.url).port or HTTPS for endpoint in allowed.s3)})
         blocks = [{"ipBlock": {"cidr": str(network)}} for network in allowed.networks]
         rules.append({"to": blocks, "ports": [tcp(port) for port in ports]})
     return rules
@@ -146,5 +146,5 @@ def server_egress(context: ServiceContext[JupyterHub]) -> list[dict[str, Any]]:
 
 def hub_egress(settings: JupyterHub) -> list[dict[str, Any]]:
     """Rules of the hub's NetworkPolicy: it probes NFS servers of others, which may be set by name."""
-    probes = any(one.server for one in settings.datasets.nfs)
+    probes = any(export.server for export in settings.datasets.nfs)
     return [{"ports": [{"port": NFS_PORT, "protocol": "TCP"}]}] if probes else []

@@ -117,7 +117,7 @@ def accelerators(profile: Profile) -> Accelerators | None:
 def needs(settings: JupyterHub) -> tuple[Need[Any], ...]:
     """A namespace for users' pods, the database, homes, the site's login, a name, the batch system, datasets."""
     optional = (shared_folders(settings), *map(accelerators, settings.profiles))
-    found = dict.fromkeys(need for need in optional if need is not None)
+    unique = dict.fromkeys(need for need in optional if need is not None)
     return (
         NAMESPACE,
         DATABASE,
@@ -133,6 +133,6 @@ def needs(settings: JupyterHub) -> tuple[Need[Any], ...]:
         client(settings),
         hostname(settings),
         *HUB_SECRETS,
-        *found,
+        *unique,
         *map(dataset_folder, settings.datasets.nfs),
     )

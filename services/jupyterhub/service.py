@@ -39,8 +39,8 @@ def check(settings: JupyterHub, site: Site, _: Path) -> Iterator[Finding]:
             if tenant not in tenants:
                 fix = f"one of {', '.join(tenants)}" if tenants else "add it to platform.tenants"
                 yield Finding((*key, "tenants"), f"the site has no tenant {tenant}", fix, (TENANTS,))
-        for one in (t for t in site.platform.tenants if t.name in profile.tenants):
-            yield from _out_of_reach(profile, one, key)
+        for site_tenant in (t for t in site.platform.tenants if t.name in profile.tenants):
+            yield from _out_of_reach(profile, site_tenant, key)
         if profile.guaranteed_memory is not None and profile.guaranteed_memory > profile.memory:
             yield Finding((*key, "guaranteed_memory"), "is more than memory", f"at most {profile.memory}")
         if profile.guaranteed_millicpus > profile.cpu * 1000:

@@ -83,7 +83,7 @@ def _measured(bench: Bench, context: SiteContext, users: Sequence[User]) -> Iter
     limit = settings_of(context).maximum_servers or USERS
     queue = limit < USERS
     what = f"{USERS} servers, {limit} at a time" if queue else f"{USERS} servers at once"
-    found: dict[tuple[str, str], list[float]] = {}
+    measurements: dict[tuple[str, str], list[float]] = {}
     for run in range(bench.runs):
         bench.progress.update(f"{NAME}: {what}, run {run + 1} of {bench.runs}")
         hub, server = _hub(context), _api_server(context)
@@ -96,12 +96,12 @@ def _measured(bench: Bench, context: SiteContext, users: Sequence[User]) -> Iter
             (f"{what}: hub, memory", "MiB", after.mib),
             (f"{what}: API server, processor time", "s", _api_server(context) - server),
         ):
-            found.setdefault((quantity, unit), []).append(round(value, 2))
+            measurements.setdefault((quantity, unit), []).append(round(value, 2))
         if not queue:
             with ThreadPoolExecutor(AT_ONCE) as pool:
                 list(pool.map(User.request_stop, users))
         _end(context, users)
-    for (quantity, unit), samples in found.items():
+    for (quantity, unit), samples in measurements.items():
         yield Measure(benchmark=NAME, what=quantity, unit=unit, samples=tuple(samples))
 
 
@@ -200,7 +200,9 @@ def _nodes(bench: Bench, context: SiteContext) -> Iterator[None]:
 def _stub(context: SiteContext) -> dict[str, Any]:
     """A pod with a server's labels, so that network policies let the hub and the proxy reach it; of the hub's image."""
     hub = kubectl_json(context, "get", "deployment", "hub", f"--namespace={NAMESPACE.name}")
-    image = next(one["image"] for one in hub["spec"]["template"]["spec"]["containers"] if one["name"] == "hub")
+    image = next(
+        container["image"] for container in hub["spec"]["template"]["spec"]["containers"] if container["name"] == "hub"
+    )
     container = {
         "name": "server",
         "image": image,
@@ -286,8 +288,8 @@ class Usage:
 
 def _usage(metrics: str) -> Usage:
     """Of the process that reports these metrics."""
-    found = dict(re.findall(r"^(process_\w+) (\S+)$", metrics, re.MULTILINE))
-    return Usage(float(found["process_cpu_seconds_total"]), float(found["process_resident_memory_bytes"]) / 2**20)
+    values = dict(re.findall(r"^(process_\w+) (\S+)$", metrics, re.MULTILINE))
+    return Usage(float(values["process_cpu_seconds_total"]), float(values["process_resident_memory_bytes"]) / 2**20)
 
 
 def _hub(context: SiteContext) -> Usage:

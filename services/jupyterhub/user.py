@@ -93,7 +93,7 @@ def logged_in(context: SiteContext, name: str, stack: ExitStack, *, administrato
 
 def session(context: SiteContext, kubectl: Callable[..., str], name: str, stack: ExitStack) -> User:
     """A user of the site with a session that the stack closes."""
-    (hub,) = (one.url for one in published(context.site) if one.key == JUPYTERHUB.key)
+    (hub,) = (entry.url for entry in published(context.site) if entry.key == JUPYTERHUB.key)
     return User(name, stack.enter_context(site_session(context)), hub, kubectl)
 
 
@@ -211,8 +211,8 @@ class User:
     def pods(self) -> list[dict[str, Any]]:
         """Of the user's servers."""
         listed = self.kubectl("get", "pods", f"--namespace={NAMESPACE.name}", self._selector, "--output=json")
-        found: list[dict[str, Any]] = json.loads(listed)["items"]
-        return found
+        items: list[dict[str, Any]] = json.loads(listed)["items"]
+        return items
 
     def stop(self) -> None:
         """Deletes the pod, as the loss of its node does, and waits for its end."""

@@ -388,16 +388,16 @@ def _limits(hub: JupyterHub, tenant: Tenant) -> Values:
 
 def _accelerators(context: ServiceContext[JupyterHub]) -> Values:
     """How pods get each kind that the site has profiles for."""
-    found: Values = {}
+    by_kind: Values = {}
     for need in filter(None, map(accelerators, context.settings.profiles)):
         cards = context.provide(need)
-        found[str(need.kind)] = {
+        by_kind[str(need.kind)] = {
             "resource": cards.resource,
             "nodeSelector": dict(cards.node_selector),
             "tolerations": [dict(toleration) for toleration in cards.tolerations],
             "countedAs": cards.counted_as,
         }
-    return found
+    return by_kind
 
 
 def _shared_folders(context: ServiceContext[JupyterHub]) -> Values:
@@ -425,5 +425,5 @@ def _access(hub: JupyterHub) -> Values:
 def _tolerations(context: ServiceContext[JupyterHub]) -> list[Values]:
     """Of the nodes of all profiles, so that each has the image."""
     needed = [need for need in map(accelerators, context.settings.profiles) if need is not None]
-    found = [dict(toleration) for need in needed for toleration in context.provide(need).tolerations]
-    return [toleration for index, toleration in enumerate(found) if toleration not in found[:index]]
+    tolerations = [dict(toleration) for need in needed for toleration in context.provide(need).tolerations]
+    return [toleration for index, toleration in enumerate(tolerations) if toleration not in tolerations[:index]]

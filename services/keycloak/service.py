@@ -96,7 +96,7 @@ def secret_data(context: ServiceContext[Keycloak]) -> Mapping[str, str]:
 
 def _clients(context: ServiceContext[Keycloak]) -> list[dict[str, object]]:
     """The clients that services need, one for operators and checks, and kubectl's, which is public."""
-    found: list[dict[str, object]] = [
+    clients: list[dict[str, object]] = [
         {
             "id": need.name,
             "secret": context.secrets.get(need.secret),
@@ -113,9 +113,9 @@ def _clients(context: ServiceContext[Keycloak]) -> list[dict[str, object]]:
         urls = cluster_login.REDIRECT_URLS
         kubectl = {"id": cluster_login.CLIENT, "secret": "", "redirect_urls": urls, "device": True}
         # its access tokens are for a service where the user asks for that; the cluster takes its ID tokens only
-        found.append({**kubectl, "optional_audiences": audiences(context.site)})
+        clients.append({**kubectl, "optional_audiences": audiences(context.site)})
     verify = {"id": CLIENT, "secret": context.secrets.get(CLIENT_SECRET), "service_account": True}
-    return [*found, {**verify, "optional_audiences": audiences(context.site)}]
+    return [*clients, {**verify, "optional_audiences": audiences(context.site)}]
 
 
 def _person(person: Person) -> dict[str, str]:
@@ -180,13 +180,13 @@ def values(context: ServiceContext[Keycloak]) -> Values:
 def _network_clients(site: Site) -> list[Values]:
     """The ingress controller, this chart's own pods, and the namespaces of services that read keys or log users in."""
     name = "kubernetes.io/metadata.name"
-    found: list[Values] = [
+    clients: list[Values] = [
         INGRESS_CONTROLLER,
         {"podSelector": {"matchLabels": {"app.kubernetes.io/part-of": "strata"}}},
     ]
     namespaces = {service.namespace_of(site) for word in (Audience, Client) for service, _ in needed(site, word)}
     others = sorted(namespaces - {SYSTEM_NAMESPACE})
-    return [*found, *({"namespaceSelector": {"matchLabels": {name: other}}} for other in others)]
+    return [*clients, *({"namespaceSelector": {"matchLabels": {name: other}}} for other in others)]
 
 
 SERVICE = Service(

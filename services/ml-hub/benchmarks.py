@@ -68,7 +68,7 @@ def routes(bench: Bench) -> Iterator[Measure]:
                 return [hub.milliseconds(http, path) for _ in range(bench.runs * 10) for path in paths.values()]
 
         with ThreadPoolExecutor(CLIENTS) as pool:
-            together = tuple(one for found in pool.map(client, range(CLIENTS)) for one in found)
+            together = tuple(sample for client_samples in pool.map(client, range(CLIENTS)) for sample in client_samples)
         yield Measure(benchmark=NAME, what=f"all routes, {CLIENTS} clients at once", unit="ms", samples=together)
 
 
@@ -101,27 +101,27 @@ class _Hub:
 
     def paths(self) -> dict[str, str]:
         """A path of each route, with values that the catalogue has."""
-        found = {f"/{name}": f"/{name}" for name in ("authors", "tasks", "libraries", "languages")}
+        routes = {f"/{name}": f"/{name}" for name in ("authors", "tasks", "libraries", "languages")}
         with self.session() as http:
             for listed in FILTERS:
-                found |= self._paths_below(http, listed)
-        return found
+                routes |= self._paths_below(http, listed)
+        return routes
 
     def _paths_below(self, http: Session, listed: str) -> dict[str, str]:
         """Those of models or of datasets; a catalogue without any has the list alone."""
-        found = {listed: listed}
+        routes = {listed: listed}
         first = next(iter(http.get(self._url + listed, timeout=TIMEOUT).json()["result"].items()), None)
         if first is None:
-            return found
+            return routes
         name, entry = first
-        found[f"{listed}/NAME"] = f"{listed}/{name}"
-        found[f"{listed}/search/WORDS"] = f"{listed}/search/{name.rpartition('/')[2]}"
+        routes[f"{listed}/NAME"] = f"{listed}/{name}"
+        routes[f"{listed}/search/WORDS"] = f"{listed}/search/{name.rpartition('/')[2]}"
         for route, field in FILTERS[listed].items():
             value = entry.get(field)
             value = next(iter(value), None) if isinstance(value, list) else value
             if value:
-                found[f"{listed}/{route}/NAME"] = f"{listed}/{route}/{value}"
-        return found
+                routes[f"{listed}/{route}/NAME"] = f"{listed}/{route}/{value}"
+        return routes
 
 
 BENCHMARKS = (

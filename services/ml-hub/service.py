@@ -168,10 +168,10 @@ def _hub(context: ServiceContext[MlHub]) -> Values:
     catalogue = context.settings.catalogue
     if mirror := _mirror(context):
         return {"url": mirror.url, "publicUrl": mirror.public_url}
-    found: Values = {} if catalogue.hub is None else {"url": catalogue.hub}
+    values: Values = {} if catalogue.hub is None else {"url": catalogue.hub}
     if catalogue.ca_file is not None:
-        found["ca"] = context.read(dotted((*CATALOGUE_KEY[:-1], "ca_file")), Path(catalogue.ca_file))
-    return found
+        values["ca"] = context.read(dotted((*CATALOGUE_KEY[:-1], "ca_file")), Path(catalogue.ca_file))
+    return values
 
 
 def _token_urls(site: Site) -> Values:

@@ -38,7 +38,7 @@ def entries(site: Site, documentation: str | None) -> list[dict[str, str]]:
 
     An entry without `host` has no state, one without `url` has no web page.
     """
-    found: list[tuple[dict[str, str], Path]] = []
+    listed: list[tuple[dict[str, str], Path]] = []
     for service, need in needed(site, Hostname):
         if need.title:
             host = need.host(site)
@@ -47,14 +47,14 @@ def entries(site: Site, documentation: str | None) -> list[dict[str, str]]:
                 entry["command"] = need.command.replace("{url}", f"https://{host}")
             else:
                 entry["url"] = f"https://{host}{need.start_path}"
-            found.append((entry, service.folder / "README.md"))
-    found += [(asdict(need), service.folder / "README.md") for service, need in needed(site, FrontPageEntry)]
+            listed.append((entry, service.folder / "README.md"))
+    listed += [(asdict(need), service.folder / "README.md") for service, need in needed(site, FrontPageEntry)]
     if site.cluster is not None and issuer(site) is not None:
-        found.append((asdict(KUBERNETES), REPOSITORY / "docs" / "kubectl.md"))
-    for entry, guide in found:
+        listed.append((asdict(KUBERNETES), REPOSITORY / "docs" / "kubectl.md"))
+    for entry, guide in listed:
         if documentation and guide.is_file():
             entry["guide"] = f"{documentation.rstrip('/')}/{guide.relative_to(REPOSITORY)}"
-    return sorted((entry for entry, _ in found), key=lambda entry: entry["title"])
+    return sorted((entry for entry, _ in listed), key=lambda entry: entry["title"])
 
 
 def values(context: ServiceContext[Portal]) -> Values:

@@ -77,12 +77,12 @@ def configuration(settings: Alertmanager) -> dict[str, Any]:
 
 def ports(settings: Alertmanager) -> list[int]:
     """Of the servers that receive the alerts."""
-    found = set()
+    numbers = set()
     if settings.email is not None:
-        found.add(int(settings.email.smarthost.rpartition(":")[2]))
+        numbers.add(int(settings.email.smarthost.rpartition(":")[2]))
     if settings.webhook is not None:
-        found.add(urlsplit(settings.webhook.url).port or HTTPS)
-    return sorted(found)
+        numbers.add(urlsplit(settings.webhook.url).port or HTTPS)
+    return sorted(numbers)
 
 
 def values(context: ServiceContext[Any], settings: Alertmanager | None) -> dict[str, Any]:

@@ -23,7 +23,11 @@ def expressions(dashboard: Path, *, full: bool = False) -> Iterator[str]:
             instead of a graph, what the site does not have then.
     """
     board = json.loads(dashboard.read_text())
-    variables = {one["name"]: one["allValue"] for one in board["templating"]["list"] if one["type"] == "query"}
+    variables = {
+        variable["name"]: variable["allValue"]
+        for variable in board["templating"]["list"]
+        if variable["type"] == "query"
+    }
     for panel in board["panels"]:
         if full and panel["fieldConfig"]["defaults"].get("noValue"):
             continue

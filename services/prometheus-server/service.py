@@ -52,12 +52,12 @@ def check(settings: PrometheusServer, site: Site, _: Path) -> Iterator[Finding]:
 
 def rule_files(site: Site) -> dict[str, str]:
     """Rules by file name: `rules/*.yaml` in the folders of the site's services, with runbooks, and what the site is."""
-    found = {
+    files = {
         f"{service.name}-{file.name}": with_runbooks(file.read_text())
         for service in installed(site)
         for file in sorted(service.folder.glob("rules/*.yaml"))
     }
-    return found | {"site.yaml": yaml.safe_dump({"groups": [{"name": "expected", "rules": expected(site)}]})}
+    return files | {"site.yaml": yaml.safe_dump({"groups": [{"name": "expected", "rules": expected(site)}]})}
 
 
 def expected(site: Site) -> list[dict[str, Any]]:

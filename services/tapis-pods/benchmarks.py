@@ -139,10 +139,10 @@ class _Owner:
         Raises:
             UserError: not within LIMIT_SECONDS.
         """
-        while (found := self.ask("GET", f"/{name}"))["status"] not in states:
+        while (pod := self.ask("GET", f"/{name}"))["status"] not in states:
             if time.monotonic() - begin > LIMIT_SECONDS:
                 raise UserError(
-                    f"benchmark: pod {name} is still {found['status']}: {found['status_container'].get('message', '')}",
+                    f"benchmark: pod {name} is still {pod['status']}: {pod['status_container'].get('message', '')}",
                     fix="`strata status` shows what the nodes and the tenant's quota have left",
                 )
             time.sleep(PAUSE)

@@ -102,8 +102,8 @@ def check(settings: Pods, site: Site, _: Path) -> Iterator[Finding]:
     names = [tenant.name for tenant in site.platform.tenants]
     if not names:
         yield Finding(KEY, "needs a tenant, in whose namespace pods run", "add one to platform.tenants", (TENANTS_KEY,))
-    found = enumerate(settings.images)
-    yield from duplicates((one.repository, (*KEY, "images", index)) for index, one in found)
+    indexed = enumerate(settings.images)
+    yield from duplicates((image.repository, (*KEY, "images", index)) for index, image in indexed)
     for index, images in enumerate(settings.images):
         at: KeyPath = (*KEY, "images", index, "tenants")
         yield from duplicates((tenant, (*at, number)) for number, tenant in enumerate(images.tenants))
@@ -113,7 +113,9 @@ def check(settings: Pods, site: Site, _: Path) -> Iterator[Finding]:
                 yield Finding((*at, number), "is not in platform.tenants", fix, (TENANTS_KEY,))
 
     listed = tuple(images.repository for images in settings.images)
-    yield from duplicates((one.name, (*KEY, "templates", index)) for index, one in enumerate(settings.templates))
+    yield from duplicates(
+        (template.name, (*KEY, "templates", index)) for index, template in enumerate(settings.templates)
+    )
     for index, template in enumerate(settings.templates):
         if template.name == "tags":
             yield Finding((*KEY, "templates", index, "name"), "tags is reserved", "another name")
@@ -121,7 +123,7 @@ def check(settings: Pods, site: Site, _: Path) -> Iterator[Finding]:
         yield from duplicates((port.name, (*at, number, "name")) for number, port in enumerate(template.ports))
         yield from duplicates((str(port.port), (*at, number, "port")) for number, port in enumerate(template.ports))
         image = repository(template.image)
-        if not any(image.startswith(one) if one.endswith("/") else image == one for one in listed):
+        if not any(image.startswith(pattern) if pattern.endswith("/") else image == pattern for pattern in listed):
             fix = f"add {{repository: {image}}} to platform.services.{KEY[-1]}.images"
             yield Finding((*KEY, "templates", index, "image"), "is not in images", fix, ((*KEY, "images"),))
 
@@ -166,7 +168,9 @@ def _gpus(site: Site, tenant: Tenant) -> Values | None:
 def _tenant(context: ServiceContext[Pods], tenant: Tenant) -> Values:
     gpus = _gpus(context.site, tenant)
     models = context.provide(MODELS)
-    allowed = [one.repository for one in context.settings.images if not one.tenants or tenant.name in one.tenants]
+    allowed = [
+        image.repository for image in context.settings.images if not image.tenants or tenant.name in image.tenants
+    ]
     return {
         "name": tenant.name,
         "images": allowed,
@@ -188,7 +192,7 @@ def values(context: ServiceContext[Pods]) -> Values:
     client = context.provide(_client(context.settings))
     certificate = context.site.platform.ingress.certificate
     server = context.provide(MEASURES)
-    found = {"url": issuer.url, "audience": issuer.audience, "jwksUrl": issuer.jwks_url, "ca": issuer.ca}
+    settings = {"url": issuer.url, "audience": issuer.audience, "jwksUrl": issuer.jwks_url, "ca": issuer.ca}
     login = {
         "authorizeUrl": client.public.authorize,
         "tokenUrl": client.internal.token,
@@ -201,7 +205,7 @@ def values(context: ServiceContext[Pods]) -> Values:
         "priorityClassName": context.provide(PRIORITY),
         "userPriorityClassName": context.provide(USER_PRIORITY),
         "database": {**database.values, "existingSecret": database.password.value},
-        "issuer": {key: value for key, value in found.items() if value is not None},
+        "issuer": {key: value for key, value in settings.items() if value is not None},
         "login": login,
         "tenants": [_tenant(context, tenant) for tenant in context.site.platform.tenants],
         "templates": [_template(context, template) for template in context.settings.templates],

@@ -89,7 +89,7 @@ def end_orphans(paths: SitePaths) -> list[str]:
 def _find(paths: SitePaths) -> dict[int, str]:
     mark = f"{MARK}={paths.root}".encode()
     family = _ancestors()
-    found = {}
+    names = {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if int(process.name) in family or mark not in (process / "environ").read_bytes().split(b"\0"):
@@ -99,21 +99,21 @@ def _find(paths: SitePaths) -> dict[int, str]:
             continue  # ended meanwhile, or another user's
         name = Path(command[0].decode(errors="replace")).name
         if name and name not in STAYING:  # a zombie has no command
-            found[int(process.name)] = name
-    return found
+            names[int(process.name)] = name
+    return names
 
 
 def _ancestors() -> set[int]:
     """This process and those that it comes from."""
-    found, pid = set[int](), os.getpid()
-    while pid > 0 and pid not in found:
-        found.add(pid)
+    ancestors, pid = set[int](), os.getpid()
+    while pid > 0 and pid not in ancestors:
+        ancestors.add(pid)
         try:
             # the name in brackets may hold anything; the parent is the second field after it
             pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
         except OSError:
             break
-    return found
+    return ancestors
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

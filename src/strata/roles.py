@@ -208,25 +208,25 @@ def roles(directory: Path = DIRECTORY) -> Mapping[str, Role]:
     Raises:
         UserError: a file does not parse, or names a role that is not there.
     """
-    found = {file.parent.name: _read(file) for file in sorted(directory.glob(f"*/{FILE}"))}
-    for name, role in found.items():
+    by_name = {file.parent.name: _read(file) for file in sorted(directory.glob(f"*/{FILE}"))}
+    for name, role in by_name.items():
         clients = {client for port in role.ports for client in port.clients} - {*NO_ROLES}
         runs_on = role.runs_on if isinstance(role.runs_on, tuple) else ()
         named = (*role.needs.on_host, *role.needs.on_site, *role.after, *runs_on, *sorted(clients))
         for other in named:
-            if other not in found:
-                known = ", ".join(found)
+            if other not in by_name:
+                known = ", ".join(by_name)
                 raise UserError(
                     f"{directory / name / FILE}: there is no role {other}",
                     fix=f"one of {known}",
                     see="a-role-cannot-be-used",
                 )
-    return {name: found[name] for name in _in_order(found)}
+    return {name: by_name[name] for name in _in_order(by_name)}
 
 
-def _in_order(found: Mapping[str, Role]) -> list[str]:
+def _in_order(by_name: Mapping[str, Role]) -> list[str]:
     """Names of roles: those that need none by name, then those that need only these, and so on."""
-    needs = {name: (*role.needs.on_host, *role.needs.on_site, *role.after) for name, role in found.items()}
+    needs = {name: (*role.needs.on_host, *role.needs.on_site, *role.after) for name, role in by_name.items()}
     sorter = TopologicalSorter(needs)
     try:
         sorter.prepare()

@@ -59,11 +59,11 @@ def service_section(folder: Path) -> type[BaseModel]:
 
 def command_packages() -> dict[str, tuple[str, Path]]:
     """Every services/<name>/commands/, to be imported as the module of that name: the command `strata <name>`."""
-    found = {}
+    packages = {}
     for file in sorted(SERVICES.glob("*/commands/__init__.py")):
         folder = file.parent.parent
-        found[folder.name] = (f"{_package_of(folder)}.commands", file)
-    return found
+        packages[folder.name] = (f"{_package_of(folder)}.commands", file)
+    return packages
 
 
 def benchmark_modules() -> tuple[ModuleType, ...]:

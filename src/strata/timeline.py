@@ -69,5 +69,5 @@ class Timeline:
         for under_way in list(self._open):
             self.end(under_way)
         seconds = time.monotonic() - self._zero
-        found = Parts(began=self._began, seconds=round(seconds, 3), parts=tuple(self._parts))
-        write_private(file_of(logs, name), found.model_dump_json())
+        record = Parts(began=self._began, seconds=round(seconds, 3), parts=tuple(self._parts))
+        write_private(file_of(logs, name), record.model_dump_json())

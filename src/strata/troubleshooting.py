@@ -50,16 +50,16 @@ def anchor(heading: str) -> str:
 @cache
 def entries(file: Path = FILE) -> tuple[Entry, ...]:
     """All entries, in the order of the document; none where it is not there."""
-    found: list[Entry] = []
+    result: list[Entry] = []
     title, messages = "", list[str]()
     for line in [*(file.read_text().splitlines() if file.exists() else []), "### "]:
         if line.startswith("### "):
             if title:
-                found.append(Entry(title, anchor(title), tuple(messages)))
+                result.append(Entry(title, anchor(title), tuple(messages)))
             title, messages = line.removeprefix("### ").strip(), []
         elif line.startswith("> "):
             messages += [double or single for double, single in QUOTED.findall(line)]
-    return tuple(found)
+    return tuple(result)
 
 
 @cache
@@ -78,13 +78,13 @@ def entry_for(message: str) -> Entry | None:
 
     A message that is quoted with gaps at both ends is found in the middle of others, and goes before those.
     """
-    found = [
+    matches = [
         (_anywhere(quoted), literal_length(quoted), entry)
         for entry in entries()
         for quoted in entry.messages
         if _pattern(quoted).fullmatch(message)
     ]
-    return max(found, key=lambda match: match[:2])[2] if found else None
+    return max(matches, key=lambda match: match[:2])[2] if matches else None
 
 
 def _anywhere(quoted: str) -> bool:
@@ -105,10 +105,10 @@ def link_for(error: UserError) -> str | None:
             chain.append(cause)
         cause = cause.__cause__
     by_anchor = {entry.anchor: entry for entry in entries()}
-    for one in reversed(chain):
-        entry = entry_for(one.message)
-        if one.see in by_anchor and not (entry and any(_anywhere(quoted) for quoted in entry.messages)):
-            entry = by_anchor[one.see]
+    for problem in reversed(chain):
+        entry = entry_for(problem.message)
+        if problem.see in by_anchor and not (entry and any(_anywhere(quoted) for quoted in entry.messages)):
+            entry = by_anchor[problem.see]
         if entry is not None:
             return entry.link
     return None

@@ -43,6 +43,6 @@ def test_the_steps_find_the_plumes(tmp_path: Path) -> None:
     run(str(EXAMPLE / "train.py"), *(f"{day}.features.npz" for day in days[:2]))
     for day in days:
         run(str(EXAMPLE / "infer.py"), f"{day}.features.npz")
-    found = json.loads(run("-c", JUDGE, str(EXAMPLE), str(len(days))))
-    assert [objects for objects, _ in found] == [3] * len(days)
-    assert min(overlap for _, overlap in found) == pytest.approx(1, abs=0.15)
+    results = json.loads(run("-c", JUDGE, str(EXAMPLE), str(len(days))))
+    assert [objects for objects, _ in results] == [3] * len(days)
+    assert min(overlap for _, overlap in results) == pytest.approx(1, abs=0.15)

@@ -87,12 +87,12 @@ def test_mangled_text(data: st.DataObject, tmp_path: Path, answer: Answer) -> No
 
 def places(value: Any) -> list[tuple[Any, Any]]:
     """Each mapping and list with each of its keys or indexes."""
-    found: list[tuple[Any, Any]] = []
+    pairs: list[tuple[Any, Any]] = []
     if isinstance(value, dict | list):
         for key in value if isinstance(value, dict) else range(len(value)):
-            found.append((value, key))
-            found += places(value[key])
-    return found
+            pairs.append((value, key))
+            pairs += places(value[key])
+    return pairs
 
 
 @FUZZ

@@ -26,11 +26,11 @@ SPOILERS = [Spoiler(SCHEMA, site) for site in SITES.values()]
 
 def keys(spoilers: Iterable[Spoiler]) -> dict[str, tuple[Spoiler, Key]]:
     """All keys by dotted path; one of several sites with the first of them."""
-    found: dict[str, tuple[Spoiler, Key]] = {}
+    by_path: dict[str, tuple[Spoiler, Key]] = {}
     for spoiler in spoilers:
         for key in spoiler.all_keys():
-            found.setdefault(dotted(key.path), (spoiler, key))
-    return found
+            by_path.setdefault(dotted(key.path), (spoiler, key))
+    return by_path
 
 
 KEYS = keys(SPOILERS)
@@ -56,19 +56,19 @@ def test_every_key_of_the_schema_is_spoilt() -> None:
     """A section that no complete site has would be spoilt from the outside only: add it to complete/*.yaml."""
     models: dict[str, Schema] = {"Site": SCHEMA, **SCHEMA["$defs"]}
     names = {id(model["properties"]): name for name, model in models.items() if "properties" in model}
-    wanted = {(name, key) for name, model in models.items() for key in model.get("properties", {})}
+    declared = {(name, key) for name, model in models.items() for key in model.get("properties", {})}
     reached = {
         (names[key.section], str(key.path[-1]))
         for spoiler in SPOILERS
         for key in spoiler.all_keys()
         if key.section is not None
     }
-    assert reached == wanted
+    assert reached == declared
 
 
 def test_there_are_many() -> None:
     def many(keys: Iterable[str], count: int) -> bool:
-        spoilt = (one for spoiler, key in map(KEYS.__getitem__, keys) for one in spoiler.spoil(key))
+        spoilt = (case for spoiler, key in map(KEYS.__getitem__, keys) for case in spoiler.spoil(key))
         return len(list(islice(spoilt, count))) == count
 
     assert many(KEYS, 1000)
@@ -93,18 +93,20 @@ def assert_told(ways: Iterable[Spoilt], file: Path, answer: Answer) -> None:
     wrong: list[object] = []
     for spoilt in ways:
         file.write_text(spoilt.text)
-        found = answer(file)
+        problems = answer(file)
         # at the key, or where the value has parts below it, and about nothing else
         below = (f"{spoilt.key}.", f"{spoilt.key}[")
         right = [
             p
-            for p in found
+            for p in problems
             if (p.line == spoilt.line if p.key == spoilt.key else p.key.startswith(below))
             and spoilt.why in p.why
             and spoilt.fix in p.fix
         ]
-        if not right or len(right) < len(found):
-            wrong.append((spoilt.title, spoilt.line, spoilt.why, spoilt.fix, [str(p)[len(str(file)) :] for p in found]))
+        if not right or len(right) < len(problems):
+            wrong.append(
+                (spoilt.title, spoilt.line, spoilt.why, spoilt.fix, [str(p)[len(str(file)) :] for p in problems])
+            )
     assert not wrong, "\n".join(map(str, wrong))
 
 
@@ -117,21 +119,21 @@ def test_conflicts(in_a_site: Path, answer: Answer) -> None:
     """A duplicate entry, a name of nothing: reported at the key; of other keys, only those in its own entry or list."""
     wrong: list[object] = []
     accepted: set[str] = set()
-    told = 0
+    reported = 0
     for spoiler, key in keys(SPOILERS[::-1]).values():  # the largest site has the most names to contradict
         for spoilt in spoiler.conflicts(key):
             in_a_site.write_text(spoilt.text)
-            found = answer(in_a_site)
-            told += bool(found)
-            if not found:
+            problems = answer(in_a_site)
+            reported += bool(problems)
+            if not problems:
                 accepted.add(section(spoilt.key))
                 continue
-            right = [p for p in found if (p.key, p.line) == (spoilt.key, spoilt.line) and spoilt.why in p.why]
-            if not right or not all(p.key.startswith(section(spoilt.key)) for p in found):
-                wrong.append((spoilt.title, spoilt.line, [str(p) for p in found]))
+            right = [p for p in problems if (p.key, p.line) == (spoilt.key, spoilt.line) and spoilt.why in p.why]
+            if not right or not all(p.key.startswith(section(spoilt.key)) for p in problems):
+                wrong.append((spoilt.title, spoilt.line, [str(p) for p in problems]))
     assert not wrong, "\n".join(map(str, wrong))
     assert accepted == set()
-    assert told >= 15
+    assert reported >= 15
 
 
 def exclusive() -> Iterator[tuple[Spoilt, tuple[str, str]]]:
@@ -159,11 +161,11 @@ def test_keys_that_exclude_each_other(in_a_site: Path, answer: Answer) -> None:
     for spoilt, pair in cases:
         at = {spoilt.key, *(f"{spoilt.key}.{key}" for key in pair)}
         in_a_site.write_text(spoilt.text)
-        found = answer(in_a_site)
-        if not found:
+        problems = answer(in_a_site)
+        if not problems:
             accepted.add(spoilt.title)
-        elif not {p.key for p in found} <= at:
-            wrong.append((spoilt.title, [str(p) for p in found]))
+        elif not {p.key for p in problems} <= at:
+            wrong.append((spoilt.title, [str(p) for p in problems]))
     assert not wrong, "\n".join(map(str, wrong))
     assert accepted == set()
     assert len(cases) >= 8

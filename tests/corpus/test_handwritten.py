@@ -43,19 +43,19 @@ def test_there_are_many() -> None:
 @pytest.mark.parametrize("case", CASES)
 def test_answer(case: str, answer: Answer) -> None:
     expected = json.loads((SITES / f"{case}.json").read_text())
-    found = answer(SITES / f"{case}.yaml")
+    problems = answer(SITES / f"{case}.yaml")
     if expected is None:
-        assert found
+        assert problems
         return
-    compare(found, expected)
-    assert bool(found) != case.startswith("valid")
+    compare(problems, expected)
+    assert bool(problems) != case.startswith("valid")
 
 
-def compare(found: Sequence[Problem], expected: list[dict[str, str | int | None]]) -> None:
+def compare(problems: Sequence[Problem], expected: list[dict[str, str | int | None]]) -> None:
     """All problems, in any order within a line."""
-    places = sorted(((p.line or 0, p.key) for p in found), key=str)
-    assert places == sorted(((e["line"] or 0, e["key"]) for e in expected), key=str), "\n".join(map(str, found))
-    by_place = {(p.line, p.key): p for p in found}
+    places = sorted(((p.line or 0, p.key) for p in problems), key=str)
+    assert places == sorted(((e["line"] or 0, e["key"]) for e in expected), key=str), "\n".join(map(str, problems))
+    by_place = {(p.line, p.key): p for p in problems}
     for entry in expected:
         line, key = entry["line"], entry["key"]
         assert line is None or isinstance(line, int)
@@ -85,8 +85,8 @@ def test_installed_program(strata: Callable[..., subprocess.CompletedProcess[str
     environment = {**os.environ, "STRATA_STATE_DIR": str(tmp_path / "state"), "COLUMNS": "200"}
     program = Path(sys.executable).with_name("strata")
     done = subprocess.run([program, *line], env=environment, capture_output=True, text=True, check=False)
-    wanted = strata(*line)
-    assert (done.returncode, done.stdout, done.stderr) == (wanted.returncode, wanted.stdout, wanted.stderr)
+    expected = strata(*line)
+    assert (done.returncode, done.stdout, done.stderr) == (expected.returncode, expected.stdout, expected.stderr)
 
 
 @pytest.mark.parametrize("case", SAMPLE[:4])
@@ -97,10 +97,10 @@ def test_command_line_for_programs(case: str, strata: Callable[..., subprocess.C
     done = strata("validate", file, "--json")
     assert done.returncode == 2
     assert done.stderr == ""
-    told = json.loads(done.stdout)
-    assert told["valid"] is False
-    assert [(p["line"], p["key"]) for p in told["problems"]] == [(e["line"], e["key"]) for e in expected]
-    assert all(p["file"] == str(file) and p["why"] and p["fix"] for p in told["problems"])
+    output = json.loads(done.stdout)
+    assert output["valid"] is False
+    assert [(p["line"], p["key"]) for p in output["problems"]] == [(e["line"], e["key"]) for e in expected]
+    assert all(p["file"] == str(file) and p["why"] and p["fix"] for p in output["problems"])
 
 
 @pytest.mark.parametrize("command", ["plan", "up", "status", "env", "verify", "explain", "down"])

@@ -65,9 +65,9 @@ class Block:
 
 def documents() -> list[Path]:
     """Every document that people read, seen from the repository; generated references are not among them."""
-    found = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
-    found += sorted((REPOSITORY / "services").glob("*/README.md"))
-    return [f.relative_to(REPOSITORY) for f in found if "reference" not in f.parts]
+    files = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").rglob("*.md"))]
+    files += sorted((REPOSITORY / "services").glob("*/README.md"))
+    return [f.relative_to(REPOSITORY) for f in files if "reference" not in f.parts]
 
 
 @cache

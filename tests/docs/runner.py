@@ -39,11 +39,11 @@ def run_blocks(blocks: Sequence[Block], directory: Path, environment: Mapping[st
     wrong: list[str] = []
     for number, (block, index, command) in enumerate(steps):
         _, _, rest = done.stdout.partition(f"{mark} begin {number}\n")
-        output, found, after = rest.partition(f"{mark} end {number} ")
-        status = int(after.split(maxsplit=1)[0]) if found else -1
-        wanted = block.status if index == len(block.commands) - 1 else 0
-        if status != wanted:
-            wrong.append(f"{block.place}: `{command.text}` ended with {status}, not {wanted}:\n{output[-1500:]}")
+        output, separator, after = rest.partition(f"{mark} end {number} ")
+        status = int(after.split(maxsplit=1)[0]) if separator else -1
+        expected = block.status if index == len(block.commands) - 1 else 0
+        if status != expected:
+            wrong.append(f"{block.place}: `{command.text}` ended with {status}, not {expected}:\n{output[-1500:]}")
         elif (line := missing_line(command.output, output)) is not None:
             wrong.append(f"{block.place}: `{command.text}` did not print {line!r} but\n{output[-3000:]}")
     return wrong

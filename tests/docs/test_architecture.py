@@ -22,7 +22,7 @@ NAMES = sorted(set(re.findall(r"\bstrata(?:\.[A-Za-z_]+)+", TEXT)) - {"strata.si
 def site_and_tenant() -> tuple[Site, Tenant]:
     """The sample site and the tenant whose quota the document follows."""
     site = load_site(REPOSITORY / "inventories" / "lab" / "site.yaml")
-    return site, next(one for one in site.platform.tenants if one.name == "research")
+    return site, next(tenant for tenant in site.platform.tenants if tenant.name == "research")
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -33,7 +33,7 @@ def test_a_name_is_there(name: str) -> None:
 def test_each_package_is_in_the_table() -> None:
     source = REPOSITORY / "src" / "strata"
     packages = {f"strata.{path.stem}" for path in source.iterdir() if path.suffix == ".py" or path.is_dir()}
-    missing = {one for one in packages if not one.startswith("strata.__")} - {
+    missing = {package for package in packages if not package.startswith("strata.__")} - {
         ".".join(name.split(".")[:2]) for name in re.findall(r"`(strata\.[a-z_.]+)`", TEXT)
     }
     assert not missing
@@ -49,7 +49,7 @@ def test_the_quota_takes_the_path_that_is_drawn() -> None:
     assert written is not None
     assert yaml.safe_load(written[1]) == yaml.safe_load(model) == research.quota.accelerators
     assert yaml.safe_load(values) == tenant.values(site, research)["quota"]["accelerators"]
-    release = next(one for one in releases(site) if one.makes == "research")
+    release = next(release for release in releases(site) if release.makes == "research")
     assert f"release {release.name} " in path
     template = (REPOSITORY / release.chart_source / "templates" / "resourcequota.yaml").read_text()
     assert f"{release.chart_source}/templates/resourcequota.yaml" in path

@@ -27,8 +27,8 @@ MOST_NOT_RUN = 15
 
 
 def _blocks(where: str) -> dict[Path, list[Block]]:
-    found = {document: [b for b in blocks(document) if b.where == where] for document in DOCUMENTS}
-    return {document: chosen for document, chosen in found.items() if chosen}
+    by_document = {document: [b for b in blocks(document) if b.where == where] for document in DOCUMENTS}
+    return {document: chosen for document, chosen in by_document.items() if chosen}
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +76,8 @@ def test_every_block_of_commands_states_where_it_is_run(document: Path) -> None:
 
 
 def test_few_blocks_are_not_run() -> None:
-    found = [b for chosen in _blocks("not-run").values() for b in chosen]
-    assert len(found) <= MOST_NOT_RUN, [f"{b.place}: {b.reason}" for b in found]
+    skipped = [b for chosen in _blocks("not-run").values() for b in chosen]
+    assert len(skipped) <= MOST_NOT_RUN, [f"{b.place}: {b.reason}" for b in skipped]
 
 
 def test_what_ci_runs_is_in_its_script() -> None:
@@ -98,13 +98,13 @@ def test_every_command_is_good_shell(document: Path) -> None:
 
 def _strata_words(text: str) -> list[list[str]]:
     """Each call of strata or scripts/lab in a piece of shell, as words after the program."""
-    found = []
+    commands = []
     for part in re.split(r"\|\||&&|[|;()`]|\$\(", text):
         words = part.replace('"', " ").replace("'", " ").split()
         for program in ("strata", "scripts/lab"):
             if program in words[:1]:
-                found.append(words[1:])
-    return found
+                commands.append(words[1:])
+    return commands
 
 
 def test_strata_commands_and_options_in_the_text_are_there() -> None:
@@ -142,15 +142,15 @@ def test_links_lead_somewhere(document: Path) -> None:
         file = (REPOSITORY / document).parent / name if name else REPOSITORY / document
         assert file.exists(), f"{document}:{line}: {target}: there is no such file"
         if fragment:
-            found = anchors(file.resolve().relative_to(REPOSITORY))
-            assert fragment in found, f"{document}:{line}: {target}: no such heading; there are {sorted(found)}"
+            headings = anchors(file.resolve().relative_to(REPOSITORY))
+            assert fragment in headings, f"{document}:{line}: {target}: no such heading; there are {sorted(headings)}"
 
 
 def test_every_document_is_in_the_index() -> None:
     index = REPOSITORY / "docs" / "README.md"
     linked = {((index.parent) / t.partition("#")[0]).resolve() for _, t in links(index.relative_to(REPOSITORY))}
-    wanted = {REPOSITORY / d for d in DOCUMENTS if d.parts[0] == "docs" and "decisions" not in d.parts}
-    assert wanted - linked == {index}
+    expected = {REPOSITORY / d for d in DOCUMENTS if d.parts[0] == "docs" and "decisions" not in d.parts}
+    assert expected - linked == {index}
 
 
 def test_expected_lines_are_found_in_order() -> None:

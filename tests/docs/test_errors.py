@@ -53,15 +53,15 @@ def _text(node: ast.expr) -> str:
 
 def _classes(trees: dict[Path, ast.Module]) -> dict[str, ast.ClassDef | None]:
     """UserError and all that are made of it."""
-    found: dict[str, ast.ClassDef | None] = {"UserError": None}
+    classes: dict[str, ast.ClassDef | None] = {"UserError": None}
     definitions = [node for tree in trees.values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     while more := {
         node.name: node
         for node in definitions
-        if node.name not in found and any(_name(base) in found for base in node.bases)
+        if node.name not in classes and any(_name(base) in classes for base in node.bases)
     }:
-        found |= more
-    return found
+        classes |= more
+    return classes
 
 
 def _see(owner: ast.ClassDef | None) -> str | None:
@@ -113,8 +113,10 @@ def test_the_search_finds_them(sites: list[RaiseSite]) -> None:
 
 
 def test_each_error_has_an_entry(sites: list[RaiseSite]) -> None:
-    found = {entry.anchor for entry in entries()}
-    wrong = [f"{s.place}: {FILE.name} has no entry #{s.see}" for s in sites if s.see is not None and s.see not in found]
+    documented = {entry.anchor for entry in entries()}
+    wrong = [
+        f"{s.place}: {FILE.name} has no entry #{s.see}" for s in sites if s.see is not None and s.see not in documented
+    ]
     wrong += [
         f"{site.place}: no entry of docs/troubleshooting.md quotes `{site.message}`; add the message to an entry, or a "
         f'new entry (### heading, > `message`), or name one: UserError(…, see="anchor")'
@@ -125,9 +127,9 @@ def test_each_error_has_an_entry(sites: list[RaiseSite]) -> None:
 
 
 def test_each_entry_can_be_reached_and_links_resolve() -> None:
-    found = anchors(FILE.relative_to(REPOSITORY))
+    headings = anchors(FILE.relative_to(REPOSITORY))
     for entry in entries():
-        assert entry.anchor in found
+        assert entry.anchor in headings
     assert len({e.anchor for e in entries()}) == len(entries()), "two headings have one anchor"
 
 
@@ -137,15 +139,15 @@ def test_no_entry_quotes_a_message_that_is_gone(sites: list[RaiseSite]) -> None:
         for quoted in entry.messages:
             if quoted.startswith(GAP) and quoted.endswith(GAP):
                 continue  # a tool's words, not ours
-            assert any(found is entry for found in raised), f"{entry.title}: nothing raises `{quoted}` any more"
+            assert any(candidate is entry for candidate in raised), f"{entry.title}: nothing raises `{quoted}` any more"
 
 
 def test_each_quoted_message_leads_to_its_own_entry() -> None:
     """One so general that it takes another entry's messages sends users to the wrong page."""
     for entry in entries():
         for quoted in entry.messages:
-            found = entry_for(quoted.replace(GAP, FILLED))
-            assert found is entry, f"`{quoted}` of {entry.title} leads to {found and found.title}"
+            reached = entry_for(quoted.replace(GAP, FILLED))
+            assert reached is entry, f"`{quoted}` of {entry.title} leads to {reached and reached.title}"
 
 
 def test_an_error_shows_where_to_read_on(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ NIGHTLY = {"docs/hosts.md": "as docs/cluster.md runs a playbook", "docs/security
     "document",
     [
         pytest.param(d, marks=[pytest.mark.nightly] * (str(d) in NIGHTLY), id=str(d))
-        for d, found in CHOSEN.items()
-        if found
+        for d, chosen in CHOSEN.items()
+        if chosen
     ],
 )
 def test_commands_do_what_is_documented(document: Path, context: SiteContext, tmp_path: Path) -> None:

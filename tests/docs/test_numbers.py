@@ -31,9 +31,9 @@ RECORDS = {Path("docs/benchmarks.md"), Path("docs/testing.md")}
 
 def cloud() -> Cloud:
     """The cloud of the sample site."""
-    found = load_site(REPOSITORY / "inventories" / "lab" / "site.yaml").cloud
-    assert found is not None
-    return found
+    section = load_site(REPOSITORY / "inventories" / "lab" / "site.yaml").cloud
+    assert section is not None
+    return section
 
 
 def cards() -> int:
@@ -85,7 +85,9 @@ def test_a_number_is_what_it_counts(number: Number) -> None:
 
 
 @pytest.mark.parametrize(
-    "document", [one for one in documents() if "decisions" not in one.parts and one not in RECORDS], ids=str
+    "document",
+    [document for document in documents() if "decisions" not in document.parts and document not in RECORDS],
+    ids=str,
 )
 def test_no_other_number_counts_parts_of_the_repository(document: Path) -> None:
     text = (REPOSITORY / document).read_text()

@@ -34,8 +34,8 @@ def site_schema() -> dict[str, Any]:
 
 def chart_schema(chart: str) -> dict[str, Any]:
     """JSON schema of a chart's values."""
-    found: dict[str, Any] = json.loads((REPOSITORY / "helm" / chart / "values.schema.json").read_text())
-    return found
+    schema: dict[str, Any] = json.loads((REPOSITORY / "helm" / chart / "values.schema.json").read_text())
+    return schema
 
 
 def settable(root: dict[str, Any], node: Any, path: tuple[str, ...], *, named: bool = False) -> bool:
@@ -47,7 +47,7 @@ def settable(root: dict[str, Any], node: Any, path: tuple[str, ...], *, named: b
         for step in node["$ref"].removeprefix("#/").split("/"):
             target = target[step]
         return settable(root, target, path, named=named)
-    if any(settable(root, one, path, named=named) for one in (*node.get("anyOf", ()), *node.get("allOf", ()))):
+    if any(settable(root, branch, path, named=named) for branch in (*node.get("anyOf", ()), *node.get("allOf", ()))):
         return True
     if "items" in node:
         inside = settable(root, node["items"], path, named=named)

@@ -31,12 +31,12 @@ def scaled_to_zero(namespace: str, workload: str, **labels: str) -> Broken:
     """A workload without pods."""
 
     def broken(lab: Lab) -> Iterator[Labels]:
-        found = json.loads(lab.kubectl("get", workload, f"--namespace={namespace}", "--output=json"))
+        current = json.loads(lab.kubectl("get", workload, f"--namespace={namespace}", "--output=json"))
         lab.kubectl("scale", workload, f"--namespace={namespace}", "--replicas=0")
         try:
             yield labels
         finally:
-            lab.kubectl("scale", workload, f"--namespace={namespace}", f"--replicas={found['spec']['replicas']}")
+            lab.kubectl("scale", workload, f"--namespace={namespace}", f"--replicas={current['spec']['replicas']}")
 
     return broken
 
@@ -169,7 +169,7 @@ def idle_card(lab: Lab) -> Iterator[Labels]:
 
 def failing_service(lab: Lab) -> Iterator[Labels]:
     """ML Hub without pods, while users call it."""
-    (page,) = (one for one in published(lab.context.site) if one.host.startswith("ml-hub."))
+    (page,) = (service for service in published(lab.context.site) if service.host.startswith("ml-hub."))
     with lasting(scaled_to_zero(SYSTEM_NAMESPACE, "deployment/ml-hub"), lab) as labels:
         with site_session(lab.context) as http:
             end = time.monotonic() + 40

@@ -192,11 +192,11 @@ def with_metadata(probes: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[
     return {**probes, METADATA.name: {**METADATA.probe, "address": METADATA_ADDRESS, "evidence": True}}
 
 
-def wrong(attacker: str, found: Mapping[str, str]) -> dict[str, str]:
+def wrong(attacker: str, actual: Mapping[str, str]) -> dict[str, str]:
     """The cells of an attacker's column that are not as the table states."""
-    expected = {target.name: target.expected[attacker] for target in (*TARGETS, METADATA) if target.name in found}
+    expected = {target.name: target.expected[attacker] for target in (*TARGETS, METADATA) if target.name in actual}
     assert expected.keys() >= {target.name for target in TARGETS}
-    return {name: found[name] for name, results in expected.items() if found[name] not in results}
+    return {name: actual[name] for name, results in expected.items() if actual[name] not in results}
 
 
 def with_password(probe: Mapping[str, Any], password: Callable[[str], str]) -> dict[str, Any]:

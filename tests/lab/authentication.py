@@ -121,16 +121,16 @@ def served_certificates(context: SiteContext) -> dict[str, int]:
     ports = {"ingress": HTTPS, "registry": REGISTRY, "postgresql": POSTGRESQL, "kine": DATASTORE}
     # the role of a host that may connect; this machine may to the others
     via = {"postgresql": "kube_node", "kine": "kube_control_plane"}
-    found = {}
+    serials = {}
     for role, port in ports.items():
         with reached(context, "load_balancer" if role == "ingress" else role, port, via.get(role)) as (address, own):
-            found[role] = served_certificate(address, own, postgresql=role == "postgresql").serial_number
+            serials[role] = served_certificate(address, own, postgresql=role == "postgresql").serial_number
     api = urlsplit(yaml.safe_load(context.paths.kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
     assert api.hostname is not None
-    found["kube-apiserver"] = served_certificate(api.hostname, api.port or HTTPS).serial_number
+    serials["kube-apiserver"] = served_certificate(api.hostname, api.port or HTTPS).serial_number
     if store := store_address(context.site):
-        found["backup store"] = served_certificate(store, HTTPS).serial_number
-    return found
+        serials["backup store"] = served_certificate(store, HTTPS).serial_number
+    return serials
 
 
 @contextlib.contextmanager
@@ -155,48 +155,50 @@ def attempts(context: SiteContext, http: requests.Session) -> dict[str, dict[str
         http: finds its names and trusts its authority.
     """
     controller = controller_address(context.site)
-    found: dict[str, dict[str, Attempt]] = {
+    by_secret: dict[str, dict[str, Attempt]] = {
         SSH_KEY: {n: partial(_ssh, a) for n, a in {"controller": controller, **host_addresses(context)}.items()},
         PASSPHRASE: {"secret store": partial(_vault, context.paths.secrets_file)},
         METADATA_SECRET: {"nova": partial(_metadata, context, controller)},
         "openstack_messaging_password": {"RabbitMQ": partial(_rabbitmq, context)},
     }
     if own := issuer(context.site):
-        found[own.client_secret] = {"issuer": partial(_client, own, http)}
+        by_secret[own.client_secret] = {"issuer": partial(_client, own, http)}
     for user in ("admin", *SERVICES.values()):
-        found[f"openstack_{user}_password"] = {"keystone": partial(_keystone, controller, user)}
+        by_secret[f"openstack_{user}_password"] = {"keystone": partial(_keystone, controller, user)}
     for user in ("keystone", *SERVICES.values()):
-        found[f"openstack_{user}_database_password"] = {"MariaDB": partial(_mariadb, context, user)}
+        by_secret[f"openstack_{user}_database_password"] = {"MariaDB": partial(_mariadb, context, user)}
     for name in databases(context.site):
-        found[database_secret(name)] = {"PostgreSQL": partial(_postgresql, context, name)}
+        by_secret[database_secret(name)] = {"PostgreSQL": partial(_postgresql, context, name)}
     readers = ((secret, user, REGISTRY) for user, secret in pull_users(context.site).items())
     for secret, user, port in (*readers, (OPERATOR_SECRET, OPERATOR, REGISTRY_PUSH)):
-        found[secret] = {"registry": partial(_registry, context, user, port)}
+        by_secret[secret] = {"registry": partial(_registry, context, user, port)}
     if address := store_address(context.site):
-        found[BACKUP_KEY] = {"backup store": partial(_backup_store, context, address)}
-    return found | _service_attempts(context, http)
+        by_secret[BACKUP_KEY] = {"backup store": partial(_backup_store, context, address)}
+    return by_secret | _service_attempts(context, http)
 
 
 def _service_attempts(context: SiteContext, http: requests.Session) -> dict[str, dict[str, Attempt]]:
     """Of the services that the site has."""
     site = context.site
-    found: dict[str, dict[str, Attempt]] = {}
+    by_secret: dict[str, dict[str, Attempt]] = {}
     if own := issuer(site):
         for _, client in needed(site, Client):
-            found[client.secret] = {"issuer": partial(_code, own, http, client)}
+            by_secret[client.secret] = {"issuer": partial(_code, own, http, client)}
     if storage := s3_endpoint(site):
         for name in (*(t.name for t in site.platform.tenants), *(b.name for _, b in needed(site, Bucket))):
-            found[secret_names(name)[1]] = {"object storage": partial(_bucket, http, storage, name)}
+            by_secret[secret_names(name)[1]] = {"object storage": partial(_bucket, http, storage, name)}
     if JUPYTERHUB.of(site) is not None:
-        (hub,) = (one.url for one in published(site) if one.key == JUPYTERHUB.key)
+        (hub,) = (service.url for service in published(site) if service.key == JUPYTERHUB.key)
         tokens = [secret.name for secret in HUB_SECRETS if secret.key.startswith("hub.services.")]
         dask = dask_server(site)
-        found |= {name: {"hub": partial(_hub, http, hub)} for name in [*tokens, *([HUB_TOKEN.name] if dask else [])]}
-        found[PROXY_TOKEN] = {"proxy": partial(_proxy, context)}
+        by_secret |= {
+            name: {"hub": partial(_hub, http, hub)} for name in [*tokens, *([HUB_TOKEN.name] if dask else [])]
+        }
+        by_secret[PROXY_TOKEN] = {"proxy": partial(_proxy, context)}
     if batch := batch_server(site):
-        found[TOKEN_SECRET.name] = {"issuer of HTCondor's tokens": partial(_pool_tokens, context, batch.tokens_url)}
-        found[POOL_KEY.name] = {"schedd": partial(_schedd, context)}
-    return found
+        by_secret[TOKEN_SECRET.name] = {"issuer of HTCondor's tokens": partial(_pool_tokens, context, batch.tokens_url)}
+        by_secret[POOL_KEY.name] = {"schedd": partial(_schedd, context)}
+    return by_secret
 
 
 def _code(own: Issuer, http: requests.Session, client: Client, secret: str) -> bool:
@@ -350,8 +352,8 @@ def _backup_store(context: SiteContext, address: str, key: str) -> bool:
     assert backup is not None
     endpoint = S3Endpoint(f"https://{address}", backup.region)
     with named_session(context.paths.ca_file, None) as session:
-        found = {ACCESS_KEY: backup.bucket, SECRET_KEY: key}
-        answer = s3_request(session, endpoint, found, "GET", f"{backup.bucket}/")
+        credentials = {ACCESS_KEY: backup.bucket, SECRET_KEY: key}
+        answer = s3_request(session, endpoint, credentials, "GET", f"{backup.bucket}/")
     return _answered(answer, yes=200, no=403)
 
 

@@ -51,8 +51,8 @@ def job_beyond_the_quota(lab: Lab) -> Iterator[Labels]:
     tenant = lab.context.site.platform.tenants[0]
 
     def used() -> str:
-        found = lab.kubectl("get", "resourcequota", tenant.name, f"--namespace={tenant.name}", "--output=json")
-        return str(json.loads(found)["status"]["used"]["requests.cpu"])
+        output = lab.kubectl("get", "resourcequota", tenant.name, f"--namespace={tenant.name}", "--output=json")
+        return str(json.loads(output)["status"]["used"]["requests.cpu"])
 
     eventually(lambda: used() == "0", 120, f"the quota of {tenant.name} is not used")
     resources = {"limits": {"cpu": str(tenant.quota.cpu), "memory": "16Mi"}}

@@ -69,9 +69,9 @@ def up(file: Path, *options: str, environment: Mapping[str, str] | None = None) 
     """Brings the site up as the file states; must succeed. Prints how long it took."""
     done = strata("up", file, "--no-verify", "--json", *options, environment=environment)
     assert done.returncode == 0, done.stderr or done.stdout
-    found: dict[str, Any] = json.loads(done.stdout)
-    print(f"up {' '.join((file.parent.name, *options))}: {found['seconds']:.0f} s, {found['changed']} changed")
-    return found
+    summary: dict[str, Any] = json.loads(done.stdout)
+    print(f"up {' '.join((file.parent.name, *options))}: {summary['seconds']:.0f} s, {summary['changed']} changed")
+    return summary
 
 
 def psql(server: Host, database: str, query: str) -> str:

@@ -45,8 +45,8 @@ def energy_is_measured(context: SiteContext, kubectl: Callable[..., str]) -> Non
         f'label_replace(count(({expression}) > 0), "panel", "{number}", "", "")'
         for number, expression in enumerate(panels)
     )
-    found = settled(lambda: source.query(query), lambda found: len(found) == len(panels), SECONDS, pause=2)
-    full = {sample.labels["panel"] for sample in found}
+    samples = settled(lambda: source.query(query), lambda samples: len(samples) == len(panels), SECONDS, pause=2)
+    full = {sample.labels["panel"] for sample in samples}
     assert not [text for number, text in enumerate(panels) if str(number) not in full]
     collector = (f"--namespace={SYSTEM_NAMESPACE}", "deployment/accounting", "--container=collect")
     kwh = json.loads(kubectl("exec", *collector, "--", "python3", "-c", THIS_HOUR))

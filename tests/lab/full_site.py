@@ -29,13 +29,13 @@ def quantity(text: str) -> float:
 def free(kubectl: Callable[..., str]) -> dict[str, tuple[float, float]]:
     """CPUs and bytes that no pod requests, of each node without taints."""
     nodes = json.loads(kubectl("get", "nodes", "--output=json"))["items"]
-    found = {
+    remaining = {
         node["metadata"]["name"]: {name: quantity(node["status"]["allocatable"][name]) for name in ("cpu", "memory")}
         for node in nodes
         if not node["spec"].get("taints") and not node["spec"].get("unschedulable")
     }
     for pod in json.loads(kubectl("get", "pods", "--all-namespaces", "--output=json"))["items"]:
-        left = found.get(pod["spec"].get("nodeName", ""))
+        left = remaining.get(pod["spec"].get("nodeName", ""))
         if left is None or pod["status"]["phase"] in ("Succeeded", "Failed"):
             continue
         for name in left:
@@ -44,7 +44,7 @@ def free(kubectl: Callable[..., str]) -> dict[str, tuple[float, float]]:
                 for kind in ("containers", "initContainers")
             ]
             left[name] -= max(sum(each[0]), *each[1], 0.0)
-    return {node: (left["cpu"], left["memory"]) for node, left in found.items()}
+    return {node: (left["cpu"], left["memory"]) for node, left in remaining.items()}
 
 
 def ending(kubectl: Callable[..., str]) -> list[str]:
@@ -75,7 +75,7 @@ def reserved(kubectl: Callable[..., str], image: ImageReference, cpus: float, me
     Yields:
         how many fit.
     """
-    last = settled(lambda: ending(kubectl), lambda found: not found, ENDING_SECONDS)
+    last = settled(lambda: ending(kubectl), lambda pods: not pods, ENDING_SECONDS)
     assert not last, f"these pods did not end: {', '.join(last)}"
     left, names = most, []
     try:

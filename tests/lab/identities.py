@@ -47,29 +47,29 @@ def identities(
         kubectl: of the cluster.
         without: an instance that is left out, if one is, with the units, files and pods on it.
     """
-    found = {
+    by_part = {
         **_containers(context, cloud, without),
         **dict(_cloud_objects(cloud, context.site.name)),
         **dict(_cluster_objects(kubectl, without)),
     }
     releases = helm_releases(context)
-    found |= {f"release {r['name']}": r["revision"] for r in releases}
-    wanted = {name: manifests for name, manifests in recorded(context).items() if name != without}
+    by_part |= {f"release {r['name']}": r["revision"] for r in releases}
+    hosts = {name: manifests for name, manifests in recorded(context).items() if name != without}
     with ThreadPoolExecutor(max_workers=8) as pool:
-        answers = pool.map(lambda name: dict(_host(context, name, wanted[name])), wanted)
-        return found | {part: identity for answer in answers for part, identity in answer.items()}
+        answers = pool.map(lambda name: dict(_host(context, name, hosts[name])), hosts)
+        return by_part | {part: identity for answer in answers for part, identity in answer.items()}
 
 
 def recorded(context: SiteContext) -> dict[str, HostBaseline]:
     """What all playbooks together put on each host that the site has."""
     inventory = build_inventory(context.site, context.cloud_outputs, context.site_file)
-    found: dict[str, HostBaseline] = {}
+    by_host: dict[str, HostBaseline] = {}
     for playbook in ("openstack", "hosts", "cluster"):
         for file in sorted(directory(context.paths, playbook).glob("*.json")):
-            one = load(context.paths, playbook, file.stem)
-            if one is not None and file.stem in inventory.hosts:
-                found.setdefault(file.stem, HostBaseline()).files.update(one.files)
-    return found
+            baseline = load(context.paths, playbook, file.stem)
+            if baseline is not None and file.stem in inventory.hosts:
+                by_host.setdefault(file.stem, HostBaseline()).files.update(baseline.files)
+    return by_host
 
 
 def _host(context: SiteContext, name: str, manifest: HostBaseline) -> Iterator[tuple[str, str]]:
@@ -81,15 +81,15 @@ def _host(context: SiteContext, name: str, manifest: HostBaseline) -> Iterator[t
         part, _, identity = line.partition("|")
         kind, _, rest = part.partition(" ")
         # a file whose desired content has changed, such as one that names another host's address, is written again
-        wanted = f" for {manifest.files[rest].digest}" if kind == "file" else ""
-        yield f"{kind} {name}:{rest}{wanted}", identity
+        suffix = f" for {manifest.files[rest].digest}" if kind == "file" else ""
+        yield f"{kind} {name}:{rest}{suffix}", identity
 
 
 def _containers(context: SiteContext, cloud: Connection, without: str | None) -> Identities:
     """Each container, an instance's by the name that nova has for it."""
     servers = {f"strata-{context.site.name}-{s.id}": s.name for s in cloud.compute.servers(all_projects=True)}
-    found = list_containers("--filter", f"label={SITE_LABEL}={context.site.name}")
-    names = {c["Names"][0]: f"{c['Id']} {c['StartedAt']}" for c in found}
+    containers = list_containers("--filter", f"label={SITE_LABEL}={context.site.name}")
+    names = {c["Names"][0]: f"{c['Id']} {c['StartedAt']}" for c in containers}
     assert set(servers) <= set(names)
     named = {servers.get(name, name): identity for name, identity in names.items()}
     return {f"container {name}": identity for name, identity in named.items() if name != without}
@@ -104,7 +104,7 @@ def _cloud_objects(cloud: Connection, site: str) -> Iterator[tuple[str, str]]:
         "router": cloud.network.routers(),
     }
     for kind, members in kinds.items():
-        yield from ((f"{kind} {one.name}", str(one.id)) for one in members)
+        yield from ((f"{kind} {member.name}", str(member.id)) for member in members)
     # without the groups that neutron makes for each project
     names = {g.id: g.name for g in cloud.network.security_groups() if g.name.startswith(f"{site}-")}
     yield from ((f"security group {name}", str(identity)) for identity, name in names.items())

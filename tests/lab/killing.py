@@ -50,11 +50,11 @@ def kill_at(context: SiteContext, point: str) -> None:
 def workers(context: SiteContext) -> list[int]:
     """Processes that a run on the site has started and that still work."""
     mark = f"{MARK}={context.paths.root}".encode()
-    found = []
+    pids = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if mark in (process / "environ").read_bytes().split(b"\0") and (process / "cmdline").read_bytes():
-                found.append(int(process.name))
+                pids.append(int(process.name))
         except OSError:
             continue
-    return found
+    return pids

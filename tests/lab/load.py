@@ -146,7 +146,7 @@ class Load:
         new = [self.queue.submit(self.member, jobs(64, 1, COUNTING)) for _ in range(count)]
         self.submitted += new
         eventually(
-            lambda: any(self.queue.jobs(one)[0]["JobStatus"] in (RUNNING, COMPLETED) for one in new),
+            lambda: any(self.queue.jobs(job)[0]["JobStatus"] in (RUNNING, COMPLETED) for job in new),
             HEALED_SECONDS,
             "a job runs",
         )
@@ -206,11 +206,11 @@ class Load:
 
 def eventually_value(read: Callable[[], int], text: str) -> int:
     """What is read as soon as it can be read."""
-    found: list[int] = []
+    values: list[int] = []
 
     def done() -> bool:
-        found.append(read())
+        values.append(read())
         return True
 
     eventually(done, HEALED_SECONDS, text)
-    return found[-1]
+    return values[-1]

@@ -23,14 +23,14 @@ SHORTEST = 16
 def forms(value: str) -> set[bytes]:
     """A secret plain, in hexadecimal, quoted as in a URL or JSON, and in base64 at any offset."""
     plain = value.encode()
-    found = {plain, plain.hex().encode(), plain.hex().upper().encode(), quote(value, safe="").encode()}
-    found |= {json.dumps(value)[1:-1].encode()}
+    variants = {plain, plain.hex().encode(), plain.hex().upper().encode(), quote(value, safe="").encode()}
+    variants |= {json.dumps(value)[1:-1].encode()}
     for shift in range(3):
         encoded = base64.b64encode(b"\0" * shift + plain)
         # without the characters that also depend on what is before and after
         inner = encoded[(0, 2, 3)[shift] : len(encoded) - (0 if (shift + len(plain)) % 3 == 0 else 4)]
-        found |= {inner, inner.translate(bytes.maketrans(b"+/", b"-_"))}
-    return {form for form in found if len(form) >= SHORTEST}
+        variants |= {inner, inner.translate(bytes.maketrans(b"+/", b"-_"))}
+    return {form for form in variants if len(form) >= SHORTEST}
 
 
 def distinctive(value: str) -> str:

@@ -70,9 +70,9 @@ def _of_openstack(context: SiteContext, cloud: Connection, afterwards: ExitStack
     neutron: Any = cloud.network
 
     def made(kind: str, **properties: Any) -> Any:
-        one = getattr(neutron, f"create_{kind}")(name=NAME, project_id=project, **properties)
-        afterwards.callback(getattr(neutron, f"delete_{kind}"), one.id)
-        return one
+        created = getattr(neutron, f"create_{kind}")(name=NAME, project_id=project, **properties)
+        afterwards.callback(getattr(neutron, f"delete_{kind}"), created.id)
+        return created
 
     network = made("network")
     made("subnet", network_id=network.id, cidr=CIDR, ip_version=4)

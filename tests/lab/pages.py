@@ -38,8 +38,8 @@ def rows(window: Browser, section: str) -> list[tuple[str, ...]]:
         window: the browser.
         section: the id of its heading.
     """
-    found: list[list[str]] = window.run(ROWS, section)
-    return [tuple(row) for row in found]
+    table: list[list[str]] = window.run(ROWS, section)
+    return [tuple(row) for row in table]
 
 
 def text(window: Browser, section: str) -> str:
@@ -49,8 +49,8 @@ def text(window: Browser, section: str) -> str:
 
 def places(window: Browser) -> dict[str, str]:
     """Node to the place that it is in, on the page that is open."""
-    found: dict[str, list[str]] = window.run(PLACES)
-    return {node: place for place, nodes in found.items() for node in nodes}
+    by_place: dict[str, list[str]] = window.run(PLACES)
+    return {node: place for place, nodes in by_place.items() for node in nodes}
 
 
 def header(window: Browser) -> str:

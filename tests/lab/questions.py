@@ -125,10 +125,10 @@ class HostServices:
         name = f"test-{uuid.uuid4().hex[:8]}"
         try:
             self.kubectl("create", "configmap", name, f"--from-literal=key={name}", timeout=60)
-            found = json.loads(self.kubectl("get", "configmap", name, "--output", "json", timeout=60))
+            config_map = json.loads(self.kubectl("get", "configmap", name, "--output", "json", timeout=60))
         finally:
             self.kubectl("delete", "configmap", name, "--ignore-not-found", timeout=60)
-        return bool(found["data"] == {"key": name})
+        return bool(config_map["data"] == {"key": name})
 
     def registry(self, host: str, since: float) -> bool:  # noqa: ARG002
         """An image is there under its digest."""
@@ -147,7 +147,7 @@ class HostServices:
         assert site.hosts.nfs is not None
         machines = {h.name: h for h in hosts(site, self.context.cloud_outputs)}
         client = self.site_host(
-            next(name for name, one in machines.items() if name != host and "kube_node" in one.roles)
+            next(name for name, machine in machines.items() if name != host and "kube_node" in machine.roles)
         )
         export, file = site.hosts.nfs.exports[0], f".test-{uuid.uuid4().hex[:8]}"
         self.site_host(host).check_output(f"touch {export.path}/{file}")

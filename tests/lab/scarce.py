@@ -35,8 +35,8 @@ def run(host: Host, script: str) -> str:
 
 def journal_cursor(host: Host) -> str:
     """Where a host's journal ends now, for `--after-cursor`."""
-    _, found, cursor = run(host, "journalctl --lines 1 --show-cursor --output=cat").rpartition("-- cursor: ")
-    assert found
+    _, separator, cursor = run(host, "journalctl --lines 1 --show-cursor --output=cat").rpartition("-- cursor: ")
+    assert separator
     return cursor.strip()
 
 
@@ -116,8 +116,8 @@ def image(context: SiteContext, name: str) -> tuple[str, str]:
     """Repository and digest of one of the site's images, by its short name."""
     outputs = context.image_outputs
     assert outputs is not None
-    found = outputs.images[name]
-    return found.repository.partition("/")[2], found.digest
+    built = outputs.images[name]
+    return built.repository.partition("/")[2], built.digest
 
 
 def remove_image(context: SiteContext, host: Host, name: str) -> None:

@@ -18,9 +18,9 @@ def traces(name: str) -> list[str]:
         "volume": ["podman", "volume", "ls", label, "--format={{.Name}}"],
         "packet filter": ["nft", "list", "tables"],
     }
-    found = [f"state {path}" for path in [SitePaths(name).root] if path.exists()]
+    leftovers = [f"state {path}" for path in [SitePaths(name).root] if path.exists()]
     for kind, command in commands.items():
         lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-        found += [f"{kind} {line}" for line in lines if kind != "packet filter" or f"strata-{name}" in line]
+        leftovers += [f"{kind} {line}" for line in lines if kind != "packet filter" or f"strata-{name}" in line]
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
-    return found + [f"mount {line.split()[4]}" for line in mounts if f"strata-{name}" in line]
+    return leftovers + [f"mount {line.split()[4]}" for line in mounts if f"strata-{name}" in line]

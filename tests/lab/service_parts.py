@@ -46,10 +46,10 @@ class Pods:
 
     def pod(self, kubectl: Kubectl) -> dict[str, Any]:
         """The pod."""
-        found = json.loads(kubectl("get", self.workload, f"--namespace={self.namespace}", "--output=json"))
-        labels = ",".join(f"{name}={value}" for name, value in found["spec"]["selector"]["matchLabels"].items())
+        workload = json.loads(kubectl("get", self.workload, f"--namespace={self.namespace}", "--output=json"))
+        labels = ",".join(f"{name}={value}" for name, value in workload["spec"]["selector"]["matchLabels"].items())
         listed = kubectl("get", "pods", f"--namespace={self.namespace}", f"--selector={labels}", "--output=json")
-        (pod,) = (one for one in json.loads(listed)["items"] if "deletionTimestamp" not in one["metadata"])
+        (pod,) = (pod for pod in json.loads(listed)["items"] if "deletionTimestamp" not in pod["metadata"])
         return dict(pod)
 
     def signal_all(self, kubectl: Kubectl, site_host: Hosts, signal: str) -> None:
@@ -68,7 +68,7 @@ class Pods:
 
 def container_of(pod: dict[str, Any], container: str) -> tuple[str, str]:
     """Node and containerd's id of a container."""
-    (status,) = (one for one in pod["status"]["containerStatuses"] if one["name"] == container)
+    (status,) = (status for status in pod["status"]["containerStatuses"] if status["name"] == container)
     return pod["spec"]["nodeName"], status["containerID"].removeprefix("containerd://")
 
 
@@ -84,9 +84,9 @@ def unhealthy(context: SiteContext) -> dict[str, str]:
     """Objects that `strata status` shows as not in the desired state, with what was found."""
     status, answer, error = strata_json(context, "status", "--no-drift")
     assert answer, error
-    found = {o["object"]: o["found"] for o in answer["objects"] if o["found"] != o["wanted"]}
-    assert status == (1 if found else 0)
-    return found
+    problems = {o["object"]: o["found"] for o in answer["objects"] if o["found"] != o["wanted"]}
+    assert status == (1 if problems else 0)
+    return problems
 
 
 HUB = Pods(HUB_NAMESPACE.name, "deployment/hub", "hub", "jupyterhub")

@@ -60,10 +60,10 @@ def _cluster_keys(context: SiteContext) -> dict[str, str]:
     # not by testinfra, whose log pytest prints with a failure
     answer, error = ssh(context, address, f"cd {PKI} && for key in *.key; do echo $key; base64 -w 0 $key; echo; done")
     lines = answer.splitlines()
-    found = {name: base64.b64decode(key).decode() for name, key in zip(lines[::2], lines[1::2], strict=True)}
-    assert found.keys() >= {"ca.key", "sa.key", "front-proxy-ca.key"}, error
+    keys = {name: base64.b64decode(key).decode() for name, key in zip(lines[::2], lines[1::2], strict=True)}
+    assert keys.keys() >= {"ca.key", "sa.key", "front-proxy-ca.key"}, error
     user = yaml.safe_load(context.paths.kubeconfig.read_text())["users"][0]["user"]
-    return found | {ADMINISTRATOR_KEY: base64.b64decode(user["client-key-data"]).decode()}
+    return keys | {ADMINISTRATOR_KEY: base64.b64decode(user["client-key-data"]).decode()}
 
 
 def watched_up(context: SiteContext, log: Path, needles: Needles, option: str) -> Watched:

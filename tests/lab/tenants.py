@@ -183,13 +183,13 @@ class Tenant:
             servers[name] = server
         for server in servers.values():
             self._cleanup.callback(self.cloud.compute.delete_server, server.id, ignore_missing=True)
-        found = {}
+        by_name = {}
         for name, server in servers.items():
             self.cloud.compute.wait_for_server(server, wait=BUILD_SECONDS, interval=0.3)
             address = ports[name].fixed_ips[0]["ip_address"]
             container = f"strata-{self.site_name}-{server.id}"
-            found[name] = Machine(server.id, ports[name].id, address, container)
-        return found
+            by_name[name] = Machine(server.id, ports[name].id, address, container)
+        return by_name
 
 
 @contextlib.contextmanager

@@ -50,17 +50,17 @@ def lab(site: Site, context: SiteContext, kubectl: Callable[..., str], site_host
 @pytest.fixture(scope="module")
 def source(lab: Lab) -> MetricsSource:
     """The lab's Prometheus."""
-    found = metrics_of(lab.context)
-    assert found is not None
-    return found
+    metrics = metrics_of(lab.context)
+    assert metrics is not None
+    return metrics
 
 
 @pytest.mark.nightly
 def test_prometheus_has_each_alert_with_its_runbook(lab: Lab, source: MetricsSource) -> None:
     """Read from its node, whose probes reach it."""
-    found = json.loads(lab.kubectl("get", source.pod, "--namespace=monitoring", "--output=json"))
-    url = f"http://{found['status']['podIP']}:{PORT}/api/v1/rules?type=alert"
-    answer = json.loads(lab.sh(found["spec"]["nodeName"], f"curl -sS --fail --max-time 20 '{url}'"))
+    pod = json.loads(lab.kubectl("get", source.pod, "--namespace=monitoring", "--output=json"))
+    url = f"http://{pod['status']['podIP']}:{PORT}/api/v1/rules?type=alert"
+    answer = json.loads(lab.sh(pod["spec"]["nodeName"], f"curl -sS --fail --max-time 20 '{url}'"))
     rules = {rule["name"]: rule for group in answer["data"]["groups"] for rule in group["rules"]}
     expected = {
         name for name in ALERTS if any(f"alert: {name}\n" in text for text in rule_files(lab.context.site).values())
@@ -90,7 +90,7 @@ def test_examples_have_names_and_labels_of_live_series(lab: Lab, source: Metrics
     wrong = [
         f"{name}: {', '.join(sorted(labels))}"
         for name, labels in sorted(given, key=str)
-        if name in names and not any(name == other and labels <= found | held(name) for other, found in live)
+        if name in names and not any(name == other and labels <= present | held(name) for other, present in live)
     ]
     assert not wrong, "\n".join(wrong)
 

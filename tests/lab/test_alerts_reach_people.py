@@ -75,8 +75,8 @@ def webhook(namespace: str, image: str, certificate: str) -> dict[str, Any]:
             "spec": {"containers": [container], "volumes": [volume], "terminationGracePeriodSeconds": 0},
         },
     ]
-    for one in objects:
-        one["metadata"]["namespace"] = namespace  # type: ignore[index]
+    for item in objects:
+        item["metadata"]["namespace"] = namespace  # type: ignore[index]
     return {"apiVersion": "v1", "kind": "List", "items": objects}
 
 

@@ -113,8 +113,8 @@ def test_a_member_logs_in_with_tapipy(
     chosen = secrets.token_urlsafe(16)
     with site_session(context) as browser:
         Login(CLIENT, REDIRECT_URLS[0]).tokens(browser, own_issuer, member.name, member.first, chosen)
-    found = member.found(STRATA_PASSWORD=chosen)
-    assert (found["user"], found["by token"], found["tenant"]) == (member.name, member.name, site.name)
+    login = member.found(STRATA_PASSWORD=chosen)
+    assert (login["user"], login["by token"], login["tenant"]) == (member.name, member.name, site.name)
     expected = {
         "tapis/username": member.name,
         "tapis/tenant_id": site.name,
@@ -124,12 +124,12 @@ def test_a_member_logs_in_with_tapipy(
         "preferred_username": member.name,
         "groups": [f"/tenants/{site.platform.tenants[0].name}"],
     }
-    assert expected.items() <= found["claims"].items()
+    assert expected.items() <= login["claims"].items()
     assert member.tapipy(documented_lines(), STRATA_PASSWORD=chosen) == f"{member.name} {site.name}\n"
 
-    hub = next(one.url for one in published(site) if one.key == ML_HUB.key)
+    hub = next(service.url for service in published(site) if service.key == ML_HUB.key)
     models = f"{hub}v3/ml-hub/models"
-    for headers in ({"X-Tapis-Token": found["token"]}, {"Authorization": f"Bearer {found['token']}"}):
+    for headers in ({"X-Tapis-Token": login["token"]}, {"Authorization": f"Bearer {login['token']}"}):
         assert http.get(models, headers=headers, timeout=60).status_code == 200
     assert http.get(models, headers={"X-Tapis-Token": "faulty"}, timeout=60).status_code == 401
 
@@ -150,16 +150,16 @@ def test_a_member_replaces_the_password_by_a_token_of_the_browser(
     chosen = secrets.token_urlsafe(16)
     with site_session(context) as http:
         Login(CLIENT, REDIRECT_URLS[0]).tokens(http, own_issuer, who.name, who.first, chosen)
-    pages = next(one for one in published(site) if one.key == SERVICE.key and one.path == "/")
+    pages = next(service for service in published(site) if service.key == SERVICE.key and service.path == "/")
     with site_browser(context, pages.host) as window:
         window.visit(pages.url)
         window.find("#username", SECONDS).send_keys(who.name)
         window.find("#password", SECONDS).send_keys(chosen, Keys.ENTER)
         window.find("#name", SECONDS)
         first, second = (create_token(window, pages.url, name) for name in ("first", "second"))
-        found = who.found(STRATA_PASSWORD=first)
-        assert (found["user"], found["tenant"]) == (who.name, site.name)
-        assert found["claims"]["groups"] == [f"/tenants/{site.platform.tenants[0].name}"]
+        login = who.found(STRATA_PASSWORD=first)
+        assert (login["user"], login["tenant"]) == (who.name, site.name)
+        assert login["claims"]["groups"] == [f"/tenants/{site.platform.tenants[0].name}"]
         printed = who.tapipy(documented_lines(), STRATA_PASSWORD=second).splitlines()
         assert printed[0] == f"{who.name} {site.name}"
         assert [line.split()[1] for line in printed[1:]] == ["first", "second"]

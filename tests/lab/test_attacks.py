@@ -78,8 +78,8 @@ def pod_results(
         identity=identity,
     )
     output, _ = pods.run(kubectl, namespace, request)
-    found: Results = json.loads(output)
-    return found
+    results: Results = json.loads(output)
+    return results
 
 
 def local_results(context: SiteContext, probes: dict[str, dict[str, Any]], source: str | None = None) -> Results:
@@ -91,15 +91,20 @@ def local_results(context: SiteContext, probes: dict[str, dict[str, Any]], sourc
         source: address that it sends from; that of the route if None.
     """
     names = {NODES: NODES_SECRET, OPERATOR: OPERATOR_SECRET}
-    wanted = {
+    targets = {
         name: {**with_password(probe, lambda user: context.secrets.get(names[user])), "source": source}
         for name, probe in probes.items()
     }
     done = subprocess.run(
-        [sys.executable, "-c", PROBE], input=json.dumps(wanted), capture_output=True, text=True, timeout=300, check=True
+        [sys.executable, "-c", PROBE],
+        input=json.dumps(targets),
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
     )
-    found: Results = json.loads(done.stdout)
-    return found
+    results: Results = json.loads(done.stdout)
+    return results
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +164,7 @@ def results(
     assert context.site.cloud is not None
     assert context.site.cloud.control_network is not None
     unnamed = str(context.site.cloud.control_network[1])
-    found: dict[str, Results] = {}
+    by_attacker: dict[str, Results] = {}
 
     def from_instance() -> Results:
         machine: Machine = request.getfixturevalue("stranger")
@@ -177,9 +182,9 @@ def results(
     }
 
     def get(attacker: str) -> Results:
-        if attacker not in found:
-            found[attacker] = ways[attacker]()
-        return found[attacker]
+        if attacker not in by_attacker:
+            by_attacker[attacker] = ways[attacker]()
+        return by_attacker[attacker]
 
     return get
 

@@ -94,8 +94,8 @@ class User:
 
     def listing(self) -> dict[str, Any]:
         """Name to mode, owner, group, time and content of each file."""
-        found: dict[str, Any] = json.loads(self.python(LIST))
-        return found
+        output: dict[str, Any] = json.loads(self.python(LIST))
+        return output
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -150,8 +150,8 @@ def restore(context: SiteContext, what: str, target: str, *options: str) -> str:
 
 def healthy(context: SiteContext) -> bool:
     """Whether `strata status` finds nothing; fails with what it finds."""
-    found = unhealthy(context)
-    assert not found, found
+    problems = unhealthy(context)
+    assert not problems, problems
     return True
 
 
@@ -215,10 +215,10 @@ def test_a_stopped_store_is_named_and_started_again(context: SiteContext) -> Non
     name = hosts_with(ROLE, context.site, context.cloud_outputs)[0].name
     podman("stop", "--time", "10", container_name(context.site.name))
     try:
-        found = unhealthy(context)
-        assert found[f"{name}: repository"].startswith("does not open: "), found
+        problems = unhealthy(context)
+        assert problems[f"{name}: repository"].startswith("does not open: "), problems
         _, answer, error = strata_json(context, "status")
-        assert any(one["object"].startswith("backup store: ") for one in answer["drift"]["drift"]), error
+        assert any(row["object"].startswith("backup store: ") for row in answer["drift"]["drift"]), error
         done = strata("verify", context.site_file, "-k", "backups_are_recent")
         assert done.returncode == 1
         assert "repository: does not open" in done.stdout + done.stderr

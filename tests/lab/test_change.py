@@ -193,7 +193,7 @@ def test_runs_that_were_killed_in_each_layer_leave_nothing_over(changed: Changed
     _, status, error = strata_json(context, "status")
     assert status, error
     assert not status["drift"]["drift"], status["drift"]
-    assert {one["found"] for one in status["objects"] if one["object"] == f"release {PORTAL.name}"} == {"deployed"}
+    assert {row["found"] for row in status["objects"] if row["object"] == f"release {PORTAL.name}"} == {"deployed"}
     assert up(changed.file)["changed"] == 0
 
 

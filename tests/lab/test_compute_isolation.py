@@ -101,10 +101,10 @@ class Place:
     def failures(self, action: str) -> list[str]:
         """What nova states about the instance's last action of that name: why each failed part of it failed."""
         compute = self.tenant.cloud.compute
-        found = [a for a in compute.server_actions(self.machine.id) if a.action == action]
-        if not found:
+        actions = [a for a in compute.server_actions(self.machine.id) if a.action == action]
+        if not actions:
             return []
-        events = compute.get_server_action(found[0].request_id, self.machine.id).events
+        events = compute.get_server_action(actions[0].request_id, self.machine.id).events
         return [str(event["details"]) for event in events if event["result"] == "Error"]
 
 

@@ -38,8 +38,8 @@ SETTLED_SECONDS = 180.0
 @pytest.fixture(scope="module")
 def place(context: SiteContext, cloud: Connection, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """A project with a member; both are removed afterwards."""
-    with member_project(context, cloud, tmp_path_factory.mktemp(NAME), INSTANCES) as found:
-        yield found
+    with member_project(context, cloud, tmp_path_factory.mktemp(NAME), INSTANCES) as project:
+        yield project
 
 
 def site_file(context: SiteContext, directory: Path, control_planes: set[str]) -> Path:
@@ -81,7 +81,7 @@ def server(place: Place) -> str:
 @contextmanager
 def longest_absence(address: str) -> Iterator[list[float]]:
     """Asks the API every quarter of a second; the list then has the longest time between two answers, in seconds."""
-    found: list[float] = []
+    absences: list[float] = []
     end = threading.Event()
 
     def ask() -> None:
@@ -96,12 +96,12 @@ def longest_absence(address: str) -> Iterator[list[float]]:
             longest = max(longest, now - last)
             last = now if answered else last
             end.wait(0.25)
-        found.append(longest)
+        absences.append(longest)
 
     thread = threading.Thread(target=ask)
     thread.start()
     try:
-        yield found
+        yield absences
     finally:
         end.set()
         thread.join()
@@ -113,8 +113,8 @@ def test_one_control_plane_becomes_three_and_one_is_lost_and_replaced(
 ) -> None:
     """Clients reach the API at the load balancer, whichever control plane is there."""
     network: Any = cloud.network
-    one = site_file(context, tmp_path, {"control-1"})
-    up(one, environment=place.environment)
+    single = site_file(context, tmp_path, {"control-1"})
+    up(single, environment=place.environment)
     assert ready(place) == {"control-1", WORKER}
 
     three = site_file(context, tmp_path, CONTROL_PLANES)

@@ -128,9 +128,9 @@ def member(
         user.request_server(settings.profiles[0].name)
         user.wait_for_server(START_SECONDS)
         host = urlsplit(user.hub).netloc
-        found = Member(user, tenant, Server(user.http, host, NAME, user.token()), context, kubectl)
+        created = Member(user, tenant, Server(user.http, host, NAME, user.token()), context, kubectl)
         stack.callback(lambda: kubectl("delete", "daskclusters", f"--namespace={tenant}", "--all", "--wait=false"))
-        yield found
+        yield created
 
 
 def test_a_cluster_computes_and_ends_with_its_notebook(member: Member) -> None:

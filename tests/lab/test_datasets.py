@@ -112,12 +112,12 @@ def ada(context: SiteContext, own_issuer: Issuer, kubectl: Callable[..., str]) -
     made = new_user(context, kubectl, NAME, tenant, administrator=True)
     with made as (user, password), ExitStack() as stack:
         user.log_in(own_issuer, password)
-        found = Administrator(user, tenant, user.token(), settings.profiles[0].name)
+        administrator = Administrator(user, tenant, user.token(), settings.profiles[0].name)
         for name in (GOOD, MISSING, BUCKET, FOLDER):
-            stack.callback(found.delete, name)
-        stack.callback(found.stop)
-        found.stop()
-        yield found
+            stack.callback(administrator.delete, name)
+        stack.callback(administrator.stop)
+        administrator.stop()
+        yield administrator
 
 
 def test_an_unreachable_dataset_is_named_and_ends_the_start_only_if_it_is_required(
@@ -130,9 +130,9 @@ def test_an_unreachable_dataset_is_named_and_ends_the_start_only_if_it_is_requir
     print(f"server without an optional dataset: {time.monotonic() - begin:.1f} s")
     assert any(event["message"].startswith(f"Unreachable datasets: {MISSING}: ") for event in events), events
     assert events[-1].get("ready"), events[-1]
-    found = json.loads(in_notebook(ada, kubectl, LOOK, f"/datasets/{MISSING}"))
-    assert list(found["files"]) == ["UNREACHABLE.txt"]
-    assert (found["written"], found["link"]) == ("Read-only file system", "/datasets")
+    dataset = json.loads(in_notebook(ada, kubectl, LOOK, f"/datasets/{MISSING}"))
+    assert list(dataset["files"]) == ["UNREACHABLE.txt"]
+    assert (dataset["written"], dataset["link"]) == ("Read-only file system", "/datasets")
     ada.stop()
 
     ada.register(MISSING, source=NOWHERE, required=True)
@@ -151,8 +151,8 @@ def test_a_dataset_is_in_the_notebook_and_read_only(ada: Administrator, kubectl:
     ada.register(GOOD, source=f"{ada.user.hub}hub/logo", sha256=digest, required=True)
     events = ada.start()
     assert events[-1].get("ready"), events[-1]
-    found = json.loads(in_notebook(ada, kubectl, LOOK, f"/datasets/{GOOD}"))
-    assert (found["files"], found["written"]) == ({"logo": digest}, "Read-only file system")
+    dataset = json.loads(in_notebook(ada, kubectl, LOOK, f"/datasets/{GOOD}"))
+    assert (dataset["files"], dataset["written"]) == ({"logo": digest}, "Read-only file system")
 
 
 def test_the_tenants_bucket_and_a_folder_on_nfs_are_in_the_notebook(
@@ -161,9 +161,9 @@ def test_the_tenants_bucket_and_a_folder_on_nfs_are_in_the_notebook(
     """Read-only; objects that are missing do not stop the start, and the notebook has no key."""
     endpoint, settings = s3_endpoint(context.site), SERVICE.of(context.site)
     folders = [
-        one
-        for one in (settings.datasets.nfs if settings else ())
-        if not one.server and (not one.tenants or ada.tenant in one.tenants)
+        folder
+        for folder in (settings.datasets.nfs if settings else ())
+        if not folder.server and (not folder.tenants or ada.tenant in folder.tenants)
     ]
     if endpoint is None or not folders:
         pytest.skip(f"site {context.site.name} has no S3 endpoint, or no datasets.nfs of tenant {ada.tenant}")
@@ -186,16 +186,16 @@ def test_the_tenants_bucket_and_a_folder_on_nfs_are_in_the_notebook(
         assert events[-1].get("ready"), events
         named = f"Unreachable datasets: {MISSING}: no object has the prefix"
         assert named in [event["message"] for event in events], events
-        found = json.loads(in_notebook(ada, kubectl, LOOK, f"/datasets/{BUCKET}/below"))
-        assert (found["files"], found["written"]) == ({"iris.csv": digest}, "Read-only file system")
-        found = json.loads(in_notebook(ada, kubectl, LOOK, f"/datasets/{FOLDER}"))
-        assert (found["files"].get(FOLDER), found["written"]) == (digest, "Read-only file system")
+        dataset = json.loads(in_notebook(ada, kubectl, LOOK, f"/datasets/{BUCKET}/below"))
+        assert (dataset["files"], dataset["written"]) == ({"iris.csv": digest}, "Read-only file system")
+        dataset = json.loads(in_notebook(ada, kubectl, LOOK, f"/datasets/{FOLDER}"))
+        assert (dataset["files"].get(FOLDER), dataset["written"]) == (digest, "Read-only file system")
         assert in_notebook(ada, kubectl, ENVIRONMENT, key[SECRET_KEY]) == "no"
         ada.stop()
 
 
 def in_notebook(ada: Administrator, kubectl: Callable[..., str], program: str, argument: str) -> str:
     """What a Python program prints in the user's server."""
-    (pod,) = (found["metadata"]["name"] for found in ada.user.pods())
+    (pod,) = (pod["metadata"]["name"] for pod in ada.user.pods())
     command = ("exec", f"--namespace={NAMESPACE.name}", pod, "--container=notebook", "--", "python3", "-c", program)
     return kubectl(*command, argument).strip()

@@ -132,7 +132,7 @@ def broken(
     assert (seen.exit_status, seen.drift) == (0, [])
     before = identities(context, cloud, kubectl, without=lost)
     page = tmp_path_factory.mktemp("drifted") / "report.html"
-    found: Broken | None = None
+    damage: Broken | None = None
     changed: CloudDrift | None = None
     try:
         break_cluster(context, kubectl)
@@ -144,12 +144,12 @@ def broken(
             report = pool.submit(strata, "report", context.site_file, "-o", page)
             seen = look(context)
         assert report.result().returncode == 0, report.result().stderr
-        found = Broken(seen, page, before, configuration, changed)
-        yield found
+        damage = Broken(seen, page, before, configuration, changed)
+        yield damage
     finally:
         if changed is not None:
             changed.remove(cloud)
-        if found is None or not found.repaired:
+        if damage is None or not damage.repaired:
             up(context.site_file)
 
 
@@ -208,15 +208,15 @@ def test_openstack(context: SiteContext, broken: Broken, lost: str | None) -> No
 
 def test_hosts(broken: Broken, lost: str | None, secrets: SecretStore) -> None:
     """Files, a service and the host that is gone are named, and nothing else is; no secret is shown."""
-    found = broken.seen.layer("hosts")
-    content = next(row for row in found if row[2] == "content")
+    drift = broken.seen.layer("hosts")
+    content = next(row for row in drift if row[2] == "content")
     algorithm = content[3].partition(":")[0]
-    wanted, changed = (hashlib.new(algorithm, text).hexdigest()[:12] for text in broken.configuration)
-    silent = {row for row in found if row[2] == "SSH"}
+    desired, changed = (hashlib.new(algorithm, text).hexdigest()[:12] for text in broken.configuration)
+    silent = {row for row in drift if row[2] == "SSH"}
     assert {row[:4] for row in silent} == ({("hosts", lost, "SSH", "answers")} if lost else set())
     assert all("No route to host" in row[4] or "timed out" in row[4] for row in silent), silent
-    assert found - silent == {
-        ("hosts", f"services-1: {HAPROXY}", "content", f"{algorithm}:{wanted}", f"{algorithm}:{changed}"),
+    assert drift - silent == {
+        ("hosts", f"services-1: {HAPROXY}", "content", f"{algorithm}:{desired}", f"{algorithm}:{changed}"),
         ("hosts", "services-1: /etc/postgresql/15/main/pg_hba.conf", "mode", "0640", "0666"),
         ("hosts", "services-1: docker-registry", "ActiveState", "active", "inactive"),
     }
@@ -230,17 +230,17 @@ def test_cluster(context: SiteContext, broken: Broken, lost: str | None) -> None
     assert context.site.cluster is not None
     marks = context.site.cluster.gpu_nodes
     label, value = next(iter(marks.labels.items()))
-    found = broken.seen.layer("cluster")
-    assert found - {node_gone(found, lost)} == {
+    drift = broken.seen.layer("cluster")
+    assert drift - {node_gone(drift, lost)} == {
         ("cluster", "node gpu-worker-1", f"label {label}", value, "by-hand"),
         ("cluster", "node gpu-worker-1", "taint", marks.taints[0], "missing"),
         ("cluster", "gpu-worker-1: /etc/systemd/system/kubelet.service", "state", "file", "missing"),
     }
 
 
-def node_gone(found: Iterable[tuple[str, ...]], lost: str | None) -> tuple[str, ...] | None:
+def node_gone(drift: Iterable[tuple[str, ...]], lost: str | None) -> tuple[str, ...] | None:
     """How the node of the instance that is gone is named, once its control plane has noticed."""
-    return next((row for row in found if row[:4] == ("cluster", f"node {lost}", "state", "Ready")), None)
+    return next((row for row in drift if row[:4] == ("cluster", f"node {lost}", "state", "Ready")), None)
 
 
 def test_platform(context: SiteContext, broken: Broken) -> None:
@@ -258,9 +258,9 @@ def test_the_page_shows_what_has_drifted(broken: Broken, lost: str | None) -> No
     """`strata report` looks for itself: a row of its page for each object, property, desired and actual value."""
     with browser() as window:
         window.open(broken.page, width=WIDTH)
-        found = rows(window, "drift")
-    named, drift = node_gone(found, lost), broken.seen.drift
-    assert set(found) - {named} == set(drift) - {node_gone(drift, lost)}
+        shown = rows(window, "drift")
+    named, drift = node_gone(shown, lost), broken.seen.drift
+    assert set(shown) - {named} == set(drift) - {node_gone(drift, lost)}
 
 
 def test_up_repairs_it_and_leaves_no_drift(lost: str | None, repaired: Repaired) -> None:

@@ -33,8 +33,8 @@ SMALL = frozenset({"edge-1", "storage-1", "control-1", "worker-1"})
 @pytest.fixture(scope="module")
 def place(context: SiteContext, cloud: Connection, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """A project with a member; both are removed afterwards."""
-    with member_project(context, cloud, tmp_path_factory.mktemp(NAME), INSTANCES) as found:
-        yield found
+    with member_project(context, cloud, tmp_path_factory.mktemp(NAME), INSTANCES) as project:
+        yield project
 
 
 @pytest.fixture
@@ -103,11 +103,11 @@ def test_a_lost_state_is_adopted_and_up_changes_nothing(place: Place, cloud: Con
     adopted = strata("adopt", site_file, "--yes", "--json", environment=environment)
     print(f"adopt: {time.monotonic() - begin:.0f} s")
     assert adopted.returncode == 0, adopted.stderr
-    found = json.loads(adopted.stdout)
-    assert found["adopted"]
-    assert found["missing"] == []
-    assert {row["key"]: row["differs"] for row in found["objects"] if row["differs"]} == {}
-    assert ids <= {row["id"] for row in found["objects"]}
+    report = json.loads(adopted.stdout)
+    assert report["adopted"]
+    assert report["missing"] == []
+    assert {row["key"]: row["differs"] for row in report["objects"] if row["differs"]} == {}
+    assert ids <= {row["id"] for row in report["objects"]}
     again = strata("adopt", site_file, "--yes", environment=environment)
     assert again.returncode == 0, again.stderr
     assert "nothing to adopt" in again.stdout
@@ -123,7 +123,7 @@ def _ids(place: Place, cloud: Connection) -> set[str]:
     network: Any = cloud.network
     servers = {str(s.id) for s in cloud.compute.servers(all_projects=True) if s.project_id == place.project}
     for kind in ("networks", "subnets", "routers", "ips"):
-        servers |= {str(one.id) for one in getattr(network, kind)(project_id=place.project)}
+        servers |= {str(item.id) for item in getattr(network, kind)(project_id=place.project)}
     return servers | {
         str(p.id) for p in network.ports(project_id=place.project) if p.device_owner.startswith("compute:")
     }

@@ -159,16 +159,16 @@ def small_server(cloud: Connection, site: Site) -> Iterator[Callable[[], Any]]:
 
 def hypervisor(cloud: Connection, server: Any) -> str:
     """Waits until nova chose one for an instance; returns its name."""
-    found: list[str] = []
+    names: list[str] = []
 
     def chosen() -> bool:
         name = cloud.compute.get_server(server).hypervisor_hostname
-        found.extend([str(name)] if name else [])
-        return bool(found)
+        names.extend([str(name)] if name else [])
+        return bool(names)
 
     # quickly: an instance is soon built
     eventually(chosen, HEALED_SECONDS, "nova has chosen a hypervisor", pause=0)
-    return found[0]
+    return names[0]
 
 
 def test_nova_compute_in_the_middle_of_a_build(
@@ -186,9 +186,9 @@ def test_nova_compute_in_the_middle_of_a_build(
         unit = f"nova-compute@{hypervisor(cloud, server)}"
         killed = kill(controller, unit)
         # who would carry it on has just died
-        found = cloud.compute.get_server(server).status
+        status = cloud.compute.get_server(server).status
         wait_for_restart(controller, unit, killed, HEALED_SECONDS)
-        if found == "BUILD":
+        if status == "BUILD":
             break
         remove(server)
     else:
@@ -302,12 +302,12 @@ def test_pod_of_a_service(
 
     def container() -> dict[str, Any]:
         pod = json.loads(kubectl("get", "pod", "--namespace", SYSTEM_NAMESPACE, name, "--output", "json"))
-        found: dict[str, Any] = pod["status"]["containerStatuses"][0]
-        return found
+        status: dict[str, Any] = pod["status"]["containerStatuses"][0]
+        return status
 
     def back() -> bool:
-        found = container()
-        return bool(found["restartCount"] == before["restartCount"] + 1 and found["ready"])
+        status = container()
+        return bool(status["restartCount"] == before["restartCount"] + 1 and status["ready"])
 
     eventually(back, HEALED_SECONDS, f"{name} is Ready again")
     after = container()

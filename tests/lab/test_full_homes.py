@@ -82,8 +82,8 @@ def request(server: Server, method: str, path: str) -> dict[str, Any]:
         timeout=SECONDS,
     )
     assert answer.ok, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    body: dict[str, Any] = answer.json()
+    return body
 
 
 def notice(server: Server) -> str | None:
@@ -100,8 +100,8 @@ def test_full_homes(context: SiteContext, user: User, site_host: Callable[[str],
     with ExitStack() as stack:
         stack.callback(host.run, f"rm -f '{volume}/{USER}/{FILE}'")
         stack.enter_context(full(host, str(volume)))
-        found, _ = json.loads(server.run(context, WRITE))
-        assert found == [True, "No space left on device"]
+        outcome, _ = json.loads(server.run(context, WRITE))
+        assert outcome == [True, "No space left on device"]
 
         status, answer, error = strata_json(context, "status", "--no-drift")
         assert status == 1, error

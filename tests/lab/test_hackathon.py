@@ -129,8 +129,8 @@ def people(hackathon: SiteContext, directory: Path) -> None:
             user.request_server(profiles[user.name].name)
         for user in users:
             user.wait_for_server(notebooks.start_seconds)
-            wanted = profiles[user.name].accelerators
-            assert cards(user) == {CATALOGUE[kind].resource: count for kind, count in wanted.items()}
+            accelerators = profiles[user.name].accelerators
+            assert cards(user) == {CATALOGUE[kind].resource: count for kind, count in accelerators.items()}
             host = user.hub.removeprefix("https://").rstrip("/")
             assert json.loads(Server(user.http, host, user.name, user.token()).run(hackathon, COMPUTE)) == 8
 
@@ -138,7 +138,7 @@ def people(hackathon: SiteContext, directory: Path) -> None:
 def cards(user: User) -> dict[str, int]:
     """Cards of the user's server, by the resource that their kind is requested as."""
     (pod,) = user.pods()
-    limits = [one["resources"].get("limits", {}) for one in pod["spec"]["containers"]]
+    limits = [container["resources"].get("limits", {}) for container in pod["spec"]["containers"]]
     resources = {card.resource for card in CATALOGUE.values()}
-    counts = {resource: sum(int(one.get(resource, 0)) for one in limits) for resource in resources}
+    counts = {resource: sum(int(limit.get(resource, 0)) for limit in limits) for resource in resources}
     return {resource: count for resource, count in counts.items() if count}

@@ -53,9 +53,9 @@ def volume(context: SiteContext, server: Host) -> Iterator[Path]:
     """Directory of the published files; what a restore has set aside is deleted at the end."""
     settings = SERVICE.of(context.site)
     assert settings is not None
-    found = published(settings).path(context.site)
-    yield found
-    server.check_output(f"rm -rf {found}/.before-*")
+    folder = published(settings).path(context.site)
+    yield folder
+    server.check_output(f"rm -rf {folder}/.before-*")
 
 
 def check(kubectl: Kubectl, site: Site) -> str:
@@ -87,7 +87,9 @@ def test_a_published_model_comes_back(
         former = restore(context, f"database/{DATABASE.name}", DATABASE.name, "--overwrite").split()[-1]
         restore(context, f"export/{volume.name}", str(volume), "--overwrite")
         eventually(
-            lambda: all(run(LOAD, token, NAME=one) == sizes for one in names.values()), SECONDS, "both are there again"
+            lambda: all(run(LOAD, token, NAME=name) == sizes for name in names.values()),
+            SECONDS,
+            "both are there again",
         )
         assert check(kubectl, site).startswith("0 files are missing")
         eventually(lambda: healthy(context), SECONDS, "the services use the restored database")

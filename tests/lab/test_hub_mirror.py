@@ -67,10 +67,10 @@ t.pods.delete_pod(pod_id=web)
 @pytest.fixture(scope="module")
 def url(context: SiteContext) -> str:
     """Of the mirror."""
-    found = hub_server(context.site)
-    if found is None:
+    server = hub_server(context.site)
+    if server is None:
         pytest.skip(f"site {context.site.name} has no platform.services.hub_mirror")
-    return found.public_url
+    return server.public_url
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_a_model_of_a_tenant_is_published_and_loaded(
 ) -> None:  # fmt: skip
     first, second = (tenant.name for tenant in context.site.platform.tenants[:2])
     eve = member(second)
-    token, stranger = (str(one.run(TOKEN)["token"]) for one in (ada, eve))
+    token, stranger = (str(member.run(TOKEN)["token"]) for member in (ada, eve))
     name = f"{first}/{new_name('model')}"
     names = {"OPEN": name, "CLOSED": f"{name}-closed"}
     folder = tmp_path / "model"

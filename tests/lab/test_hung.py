@@ -95,8 +95,8 @@ def test_pod(part: Pods, name: str, context: SiteContext, kubectl: Kubectl, site
         # one that its liveness probe has ended meanwhile is gone
         site_host(node).run(f"ctr --namespace k8s.io tasks kill --all --signal SIG{word} {container}")
 
-    with stopped(context, signal) as found:
-        assert {one.startswith(name): why for one, why in found.items()}.get(True) == "no answer within 4 s", found
+    with stopped(context, signal) as failed:
+        assert {part.startswith(name): why for part, why in failed.items()}.get(True) == "no answer within 4 s", failed
 
 
 def test_negotiator(context: SiteContext, kubectl: Kubectl) -> None:
@@ -106,8 +106,8 @@ def test_negotiator(context: SiteContext, kubectl: Kubectl) -> None:
     def signal(word: str) -> None:
         kubectl(*where, "sh", "-c", f"kill -{word} $(pidof condor_negotiator)")
 
-    with stopped(context, signal) as found:
-        assert found == {"htcondor: negotiator": "no answer within 4 s"}
+    with stopped(context, signal) as failed:
+        assert failed == {"htcondor: negotiator": "no answer within 4 s"}
 
 
 def test_dns(context: SiteContext, kubectl: Kubectl, site_host: Hosts) -> None:
@@ -119,9 +119,9 @@ def test_dns(context: SiteContext, kubectl: Kubectl, site_host: Hosts) -> None:
     def signal(word: str) -> None:
         site_host(node).run(f"ctr --namespace k8s.io tasks kill --all --signal SIG{word} {container}")
 
-    with stopped(context, signal) as found:
-        silent = {one: why for one, why in found.items() if one.endswith(": the cluster's DNS")}
-        assert silent, found
+    with stopped(context, signal) as failed:
+        silent = {part: why for part, why in failed.items() if part.endswith(": the cluster's DNS")}
+        assert silent, failed
         assert set(silent.values()) == {"some queries are not answered within 3 s"}
 
 
@@ -133,8 +133,8 @@ def test_unit(role: str, unit: str, context: SiteContext, site_host: Hosts) -> N
     def signal(word: str) -> None:
         site_host(name).check_output(f"systemctl kill --signal={word} '{unit}.service'")
 
-    with stopped(context, signal) as found:
-        assert found[f"{name}: {unit}"].startswith("active, but no answer on port "), found
+    with stopped(context, signal) as failed:
+        assert failed[f"{name}: {unit}"].startswith("active, but no answer on port "), failed
 
 
 def strategic(**container: object) -> str:

@@ -142,7 +142,7 @@ def test_the_documented_program_runs(
     assert set(files) <= set(published.split())
     assert printed.endswith("left False\n"), printed
     # a model that runs is not drift, which the next `up` would stop
-    assert [str(one) for one in objects_drift(context) if SERVICE.name in one.object] == []
+    assert [str(drift) for drift in objects_drift(context) if SERVICE.name in drift.object] == []
     stranger = member("teaching")
     variables = {"INFERENCE": f"https://{settings.hostname}.{site.domain}/v1", "MODEL": MODEL}
     printed = stranger.program(CLIENT_LINES + REFUSED, names, **variables)

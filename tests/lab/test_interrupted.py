@@ -85,7 +85,7 @@ def test_a_killed_run_is_resumed(context: SiteContext) -> None:
     _, status, error = strata_json(context, "status")
     assert status, error
     assert not status["drift"]["drift"], status["drift"]
-    assert {one["found"] for one in status["objects"] if one["object"] == f"release {PORTAL.name}"} == {"deployed"}
+    assert {row["found"] for row in status["objects"] if row["object"] == f"release {PORTAL.name}"} == {"deployed"}
 
 
 def test_what_belongs_to_no_one_is_named(
@@ -96,8 +96,8 @@ def test_what_belongs_to_no_one_is_named(
     with orphans(context, cloud, kubectl, tmp_path) as planted:
         status, answer, error = strata_json(context, "doctor")
         assert status == 1, error
-        assert {one["object"] for one in answer["leftovers"]} == planted
-        assert all(one["why"] and one["fix"] for one in answer["leftovers"])
+        assert {row["object"] for row in answer["leftovers"]} == planted
+        assert all(row["why"] and row["fix"] for row in answer["leftovers"])
     assert nothing_left_over(context)
 
 

@@ -106,8 +106,8 @@ class Rehearsal:
 
     def listed(self) -> list[dict[str, Any]]:
         """The machines of the site file."""
-        found: list[dict[str, Any]] = yaml.safe_load(self.file.read_text())["hosts"]["machines"]
-        return found
+        machines: list[dict[str, Any]] = yaml.safe_load(self.file.read_text())["hosts"]["machines"]
+        return machines
 
     def start(self, machine: dict[str, Any]) -> None:
         """Starts a machine, with the package index that its image is missing."""
@@ -127,7 +127,7 @@ class Rehearsal:
     def drifted(self) -> list[str]:
         """The objects that `strata status` calls drifted."""
         done = strata("status", self.file, "--json", environment=self.environment)
-        return [one["object"] for one in json.loads(done.stdout)["drift"]["drift"]]
+        return [row["object"] for row in json.loads(done.stdout)["drift"]["drift"]]
 
     def logs(self) -> dict[str, float]:
         """Logs of Kubespray's playbooks, and when each was written last."""
@@ -149,13 +149,13 @@ def downloads() -> Path:
 def variables(downloads: Path, port: int) -> dict[str, Any]:
     """What makes Kubespray take the downloads from this machine, whatever their versions."""
     address = f"http://{GATEWAY}:{port}"
-    found: dict[str, Any] = {"github_url": f"{address}/github.com", "dl_k8s_io_url": f"{address}/dl.k8s.io"}
+    settings: dict[str, Any] = {"github_url": f"{address}/github.com", "dl_k8s_io_url": f"{address}/dl.k8s.io"}
     for file in sorted(f for f in downloads.rglob("*") if f.is_file()):
         variable = next(name for begin, name in CHECKSUMS.items() if file.name.startswith(begin))
-        found[variable] = f"sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}"
+        settings[variable] = f"sha256:{hashlib.sha256(file.read_bytes()).hexdigest()}"
         if variable.startswith(("etcd", "containerd", "runc", "cni")):
-            found[f"{variable.partition('_')[0]}_version"] = file.parent.name.removeprefix("v")
-    return found
+            settings[f"{variable.partition('_')[0]}_version"] = file.parent.name.removeprefix("v")
+    return settings
 
 
 @pytest.fixture(scope="module")
@@ -179,17 +179,17 @@ def rehearsal(downloads: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
     assert made.returncode == 0, made.stderr
     site = load_site(file)
     machines = Machines(f"{NAME}-machines", f"{GATEWAY}/24", site.hosts.ssh_user, directory / NAME / "ssh_key.pub")
-    found = Rehearsal(file, directory / NAME, environment, machines)
+    prepared = Rehearsal(file, directory / NAME, environment, machines)
     try:
         machines.open()
-        for machine in found.listed():
-            found.start(machine)
+        for machine in prepared.listed():
+            prepared.start(machine)
         handler = functools.partial(_Quiet, directory=str(downloads))
         with http.server.ThreadingHTTPServer((GATEWAY, 0), handler) as server:
             threading.Thread(target=server.serve_forever, daemon=True).start()
             section["variables"] = IN_CONTAINERS | variables(downloads, server.server_port)
             file.write_text(yaml.safe_dump(content, sort_keys=False))
-            yield found
+            yield prepared
             server.shutdown()
     finally:
         machines.close()

@@ -70,13 +70,13 @@ class Working:
         headers = {"Authorization": f"token {self.token}"}
         status = http.get(f"{self.user.hub}hub/api/user", headers=headers, timeout=60).status_code
         page = self.user.http.get(f"{self.user.hub}hub/home", timeout=60)
-        found: dict[str, object] = {
+        leftovers: dict[str, object] = {
             "token": status if status != FORBIDDEN else None,
             "session": page.url if page.status_code == 200 and page.url.endswith("/hub/home") else None,
             "server": [pod["metadata"]["name"] for pod in self.user.pods()],
             "jobs": self.jobs(kubectl),
         }
-        return {name: what for name, what in found.items() if what}
+        return {name: what for name, what in leftovers.items() if what}
 
     def jobs(self, kubectl: Callable[..., str]) -> list[str]:
         """Owners of what is left of the job."""

@@ -163,7 +163,7 @@ def test_user_logs_in_computes_and_logs_out(
             window.find("#stop", 5).click()
         return kubectl("get", "pods", "--namespace", NAMESPACE.name, LABEL, "--output=name")
 
-    assert settled(servers, lambda found: not found, 2 * SECONDS, pause=2) == ""
+    assert settled(servers, lambda output: not output, 2 * SECONDS, pause=2) == ""
     window.visit(f"{hub.url}hub/logout")
     confirm = window.find("#kc-logout", SECONDS)
     confirm.click()
@@ -174,6 +174,6 @@ def test_user_logs_in_computes_and_logs_out(
     if batch and ACCOUNTING.of(context.site) is not None:
         expected = {"notebooks": 1, "jobs": 1}
         assert (
-            settled(lambda: recorded(context, begin), lambda found: found == expected, RECORDED_SECONDS, pause=3)
+            settled(lambda: recorded(context, begin), lambda events: events == expected, RECORDED_SECONDS, pause=3)
             == expected
         )

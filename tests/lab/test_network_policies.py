@@ -114,8 +114,8 @@ class Cluster:
     nodes: tuple[str, str]
 
     def pod(self, namespace: str, name: str) -> Pod:
-        found = status(self.kubectl, namespace, name)
-        return Pod(namespace, name, found["status"]["podIP"])
+        current = status(self.kubectl, namespace, name)
+        return Pod(namespace, name, current["status"]["podIP"])
 
     def apply(self, *manifests: Mapping[str, Any]) -> None:
         text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(manifests)})
@@ -127,18 +127,18 @@ class Cluster:
         return str(self.kubectl(*command, check=False)).strip()
 
     def reaches(self, pod: Pod, address: str, port: int = 8080, protocol: str = "TCP") -> bool:
-        found = settled(
+        outcome = settled(
             lambda: self.python(pod, ASK, address, str(port), protocol),
             lambda said: said in ("open", "closed"),
             RESTART_SECONDS,
         )
-        assert found in ("open", "closed")
-        return found == "open"
+        assert outcome in ("open", "closed")
+        return outcome == "open"
 
-    def expect(self, wanted: bool, pod: Pod, target: str | Pod, port: int = 8080, protocol: str = "TCP") -> None:
+    def expect(self, expected: bool, pod: Pod, target: str | Pod, port: int = 8080, protocol: str = "TCP") -> None:
         address = target if isinstance(target, str) else target.address
-        text = f"{pod.namespace}/{pod.name} {'reaches' if wanted else 'is kept from'} {protocol} {address}:{port}"
-        eventually(lambda: self.reaches(pod, address, port, protocol) is wanted, SECONDS, text, pause=0)
+        text = f"{pod.namespace}/{pod.name} {'reaches' if expected else 'is kept from'} {protocol} {address}:{port}"
+        eventually(lambda: self.reaches(pod, address, port, protocol) is expected, SECONDS, text, pause=0)
 
     @contextlib.contextmanager
     def policy(self, spec: Mapping[str, Any], namespace: str | None = None) -> Iterator[str]:
@@ -185,7 +185,7 @@ def cluster(kubectl: Kubectl, images: ImageOutputs) -> Iterator[Cluster]:
     if len(nodes) < 2:
         pytest.skip("the site has one node only")
     home, other = (f"strata-policies-{name}-{secrets.token_hex(3)}" for name in ("home", "other"))
-    found = Cluster(kubectl, str(images.images["pod-base"]), home, other, (nodes[0], nodes[1]))
+    prepared = Cluster(kubectl, str(images.images["pod-base"]), home, other, (nodes[0], nodes[1]))
     sleep = ["import time; time.sleep(10**6)"]
     service = {
         "apiVersion": "v1",
@@ -197,16 +197,16 @@ def cluster(kubectl: Kubectl, images: ImageOutputs) -> Iterator[Cluster]:
         for namespace in (home, other):
             kubectl("create", "namespace", namespace)
             kubectl("label", "namespace", namespace, f"team={'home' if namespace == home else 'other'}")
-            found.apply(
-                manifest(found, namespace, "server", [SERVE], 0),
-                manifest(found, namespace, "near", sleep, 0),
-                manifest(found, namespace, "far", sleep, 1),
+            prepared.apply(
+                manifest(prepared, namespace, "server", [SERVE], 0),
+                manifest(prepared, namespace, "near", sleep, 0),
+                manifest(prepared, namespace, "far", sleep, 1),
             )
             kubectl("--namespace", namespace, "create", "--filename", "-", input=json.dumps(service))
         for namespace in (home, other):
             wait = ("wait", "--for=condition=Ready", "--timeout=240s", "pod", "--all")
             kubectl("--namespace", namespace, *wait, timeout=300)
-        yield found
+        yield prepared
     finally:
         kubectl("delete", "namespace", home, other, "--wait=false", "--ignore-not-found")
 

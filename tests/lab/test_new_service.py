@@ -40,8 +40,8 @@ class Copied:
     def json(self, command: str, *options: str) -> dict[str, object]:
         """What a command on the site answers."""
         done = strata(command, self.site_file, *options, "--json", environment=self.environment)
-        found: dict[str, object] = json.loads(done.stdout)
-        return found
+        output: dict[str, object] = json.loads(done.stdout)
+        return output
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +51,11 @@ def copied(context: SiteContext, tmp_path_factory: pytest.TempPathFactory) -> It
         pytest.skip("the site file is outside of the repository")
     root = tmp_path_factory.mktemp("new") / "strata"
     shutil.copytree(REPOSITORY, root, ignore=shutil.ignore_patterns(*NOT_COPIED), symlinks=True)
-    found = Copied(root, context)
+    checkout = Copied(root, context)
     git(root, "init", "--quiet")
     git(root, "add", "--all")
     git(root, "-c", "user.name=test", "-c", "user.email=test@localhost", "commit", "--quiet", "--message=before")
-    done = strata("new-service", NAME, environment=found.environment)
+    done = strata("new-service", NAME, environment=checkout.environment)
     assert done.returncode == 0, done.stderr
     assert {
         "/".join(f.split("/")[:2]) for f in git(root, "status", "--porcelain=1", "-z", "-uall").split("\0") if f
@@ -64,12 +64,12 @@ def copied(context: SiteContext, tmp_path_factory: pytest.TempPathFactory) -> It
         f"?? helm/{NAME}",
         " M docs/reference",
     }
-    content = yaml.safe_load(found.site_file.read_text())
+    content = yaml.safe_load(checkout.site_file.read_text())
     content["platform"]["services"][KEY] = {}
-    found.site_file.write_text(yaml.safe_dump(content))
-    up(found.site_file, environment=found.environment)
+    checkout.site_file.write_text(yaml.safe_dump(content))
+    up(checkout.site_file, environment=checkout.environment)
     try:
-        yield found
+        yield checkout
     finally:
         remove(context)
 
@@ -77,7 +77,7 @@ def copied(context: SiteContext, tmp_path_factory: pytest.TempPathFactory) -> It
 def remove(context: SiteContext) -> None:
     """Brings the lab up without the service; its database goes only when it is named, and can be named only once."""
     kept = ProtectedResources.of(context.paths).kept
-    up(context.site_file, *(option for one in kept if one.key == DATABASE for option in ("--remove", DATABASE)))
+    up(context.site_file, *(option for item in kept if item.key == DATABASE for option in ("--remove", DATABASE)))
 
 
 def git(root: Path, *arguments: str) -> str:

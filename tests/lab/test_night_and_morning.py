@@ -55,12 +55,12 @@ def users(
     if not site.platform.tenants or own_issuer.users is None:
         pytest.skip(f"site {site.name} has no tenants, or users of another issuer")
     with ExitStack() as stack:
-        found = []
+        added = []
         for name in NAMES:
             user, password = stack.enter_context(new_user(context, kubectl, name, site.platform.tenants[0].name))
             user.log_in(own_issuer, password)
-            found.append(user)
-        yield found
+            added.append(user)
+        yield added
 
 
 def began(kubectl: Callable[..., str], points: dict[str, str]) -> bool:

@@ -163,8 +163,8 @@ class Member:
             variables: of its environment.
         """
         printed = self.program(CLIENT_LINES + script, map(self.host, pods), **variables)
-        found: dict[str, Any] = json.loads(printed)
-        return found
+        output: dict[str, Any] = json.loads(printed)
+        return output
 
     def host(self, pod: str) -> str:
         """Name of a pod."""
@@ -221,9 +221,9 @@ def member(
         return made[-1]
 
     yield of
-    for one in made:
+    for user in made:
         with suppress(AssertionError):
-            one.run(DELETE)
+            user.run(DELETE)
 
 
 @pytest.fixture(scope="module")
@@ -238,12 +238,12 @@ def test_a_pod_is_made_read_stopped_started_shared_and_deleted(
     first, second = (tenant.name for tenant in context.site.platform.tenants[:2])
     colleague, stranger = member(first), member(second)
     web = new_name("web")
-    found = ada.run(LIFE, web, WEB=web, COLLEAGUE=colleague.name)
-    shared = found.pop("shared")
+    output = ada.run(LIFE, web, WEB=web, COLLEAGUE=colleague.name)
+    shared = output.pop("shared")
     settings = SERVICE.of(context.site)
     assert settings is not None
     name = f"{web}.{settings.hostname}.{context.site.domain}"
-    assert found == {"url": name, "page": True, "logs": True, "kept": True, "again": True}
+    assert output == {"url": name, "page": True, "logs": True, "kept": True, "again": True}
     assert sorted(shared) == sorted([f"{ada.name}:ADMIN", f"{colleague.name}:READ"])
 
     seen = colleague.run(COLLEAGUE, WEB=web)
@@ -286,9 +286,9 @@ pod = wait(web, "AVAILABLE")
 print(read(pod.networking.default.url))
 t.pods.delete_pod(pod_id=web)
 """
-    found = ada.run(script, web, WEB=web, TARGETS=json.dumps(targets))
-    assert (found["CapEff"], found["NoNewPrivs"], found["token"]) == ("0000000000000000", "1", False)
-    assert found["reach"] == dict.fromkeys(targets, "closed")
+    output = ada.run(script, web, WEB=web, TARGETS=json.dumps(targets))
+    assert (output["CapEff"], output["NoNewPrivs"], output["token"]) == ("0000000000000000", "1", False)
+    assert output["reach"] == dict.fromkeys(targets, "closed")
 
 
 def kill(kubectl: Callable[..., str], part: str) -> None:
@@ -299,7 +299,8 @@ def kill(kubectl: Callable[..., str], part: str) -> None:
         listed = json.loads(kubectl("get", "pods", "--namespace=strata-system", labels, "--output=json"))["items"]
         return {
             pod["metadata"]["uid"]: any(
-                one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions", [])
+                condition["type"] == "Ready" and condition["status"] == "True"
+                for condition in pod["status"].get("conditions", [])
             )
             for pod in listed
         }

@@ -50,13 +50,13 @@ def test_a_pod_that_computes_shows_its_cpu_to_its_owner_alone(
     if metrics_server(context.site) is None:
         pytest.skip(f"site {context.site.name} has no Prometheus")
     web = new_name("busy")
-    found = ada.run(MEASURES + LIFE, WEB=web, BUSY=BUSY)
+    output = ada.run(MEASURES + LIFE, WEB=web, BUSY=BUSY)
     # small() gives it one core and 256 MiB
     for measure, most in (("cpu", 1.2), ("memory", 256 * 2**20)):
-        values = found[measure]
-        assert 0 < values["newest"] <= most, json.dumps(found)
-        assert 0 < values["mean"] <= values["maximum"] <= most, json.dumps(found)
-    assert 0 < found["seconds"] <= 3600
-    assert found["gpus"] == []
+        values = output[measure]
+        assert 0 < values["newest"] <= most, json.dumps(output)
+        assert 0 < values["mean"] <= values["maximum"] <= most, json.dumps(output)
+    assert 0 < output["seconds"] <= 3600
+    assert output["gpus"] == []
     stranger = member(context.site.platform.tenants[1].name)
     assert stranger.run(MEASURES + STRANGER, WEB=web) == {"status": 404}

@@ -77,8 +77,8 @@ def test_a_pod_of_a_template_runs_commands_and_becomes_a_template(
     colleague, stranger = member(first), member(second)
     web, other, template = new_name("web"), new_name("copy"), new_name("template")
     try:
-        found = ada.run(MAKE, web, WEB=web, TEMPLATE=template, COLLEAGUE=colleague.name)
-        assert found == {
+        output = ada.run(MAKE, web, WEB=web, TEMPLATE=template, COLLEAGUE=colleague.name)
+        assert output == {
             "template": "web:latest",
             "page": True,
             "exec": [["out", f"pods-{web}"], "err", True, 4, 1],

@@ -98,9 +98,9 @@ def test_pods_share_files_that_are_read_copied_and_deleted(
 ) -> None:
     first, second = (tenant.name for tenant in context.site.platform.tenants[:2])
     names = {purpose.upper(): new_name(purpose) for purpose in ("volume", "copy", "writer", "reader")}
-    found = ada.run(LIFE, **names, WRITES=WRITER, READS=READER)
-    link, kept = found.pop("link"), found.pop("kept")
-    assert found == {
+    output = ada.run(LIFE, **names, WRITES=WRITER, READS=READER)
+    link, kept = output.pop("link"), output.pop("kept")
+    assert output == {
         "made": "AVAILABLE",
         "files": {
             "in": "dir", "in/name.txt": "file", "out": "dir", "out/link": "symbolic_link", "out/said.txt": "file",
@@ -125,7 +125,7 @@ def test_pods_share_files_that_are_read_copied_and_deleted(
         left = json.loads(kubectl("exec", *options, "--", "python3", "-c", LIST, first))
         # the NFS server deletes what is in .removed
         return not left.pop(".removed") and not {names["VOLUME"], names["COPY"]} & {
-            one for own in left.values() for one in own
+            item for own in left.values() for item in own
         }
 
     eventually(gone, START_SECONDS, "the files are deleted, on the NFS server too")

@@ -26,9 +26,9 @@ __all__ = ["ada", "member"]
 
 def click(window: Browser, selector: str) -> None:
     """Follows a link or sends a form; returns when its page is left."""
-    found = window.find(selector, SECONDS)
-    found.click()
-    window.wait_until_left(found, SECONDS, f"{selector} leads nowhere")
+    element = window.find(selector, SECONDS)
+    element.click()
+    window.wait_until_left(element, SECONDS, f"{selector} leads nowhere")
 
 
 def test_a_user_without_programs_creates_opens_shares_and_deletes_a_pod(
@@ -36,7 +36,9 @@ def test_a_user_without_programs_creates_opens_shares_and_deletes_a_pod(
 ) -> None:
     settings = SERVICE.of(context.site)
     assert settings is not None
-    template = next((one for one in settings.templates if all(port.protocol == "http" for port in one.ports)), None)
+    template = next(
+        (template for template in settings.templates if all(port.protocol == "http" for port in template.ports)), None
+    )
     if template is None:
         pytest.skip(f"site {context.site.name} has no template with a web page")
     colleague = member(context.site.platform.tenants[0].name)

@@ -102,8 +102,8 @@ def networks(context: SiteContext) -> list[str]:
 
 def containers(context: SiteContext) -> dict[str, tuple[str, str]]:
     """Id and start of each container of the site; another start means that it was restarted."""
-    found = json.loads(podman("container", "inspect", *site_containers(context.site.name)))
-    return {c["Name"]: (c["Id"], c["State"]["StartedAt"]) for c in found}
+    inspected = json.loads(podman("container", "inspect", *site_containers(context.site.name)))
+    return {c["Name"]: (c["Id"], c["State"]["StartedAt"]) for c in inspected}
 
 
 def ports(context: SiteContext) -> set[tuple[str, str]]:
@@ -111,15 +111,15 @@ def ports(context: SiteContext) -> set[tuple[str, str]]:
     names = site_containers(context.site.name)
     pids = {pid for name in names for pid in podman("top", name, "hpid").split()[1:]}
     said = subprocess.run(["ss", "-H", "-ltunp"], capture_output=True, text=True, check=True).stdout
-    found = set()
+    bound = set()
     for line in said.splitlines():
         if pids & set(re.findall(r"pid=(\d+)", line)):
             address, _, port = line.split()[4].rpartition(":")
-            found.add((address.partition("%")[0], port))
+            bound.add((address.partition("%")[0], port))
     for container in json.loads(podman("container", "inspect", *names)):
         for bindings in (container["HostConfig"]["PortBindings"] or {}).values():
-            found |= {(binding["HostIp"] or "*", binding["HostPort"]) for binding in bindings}
-    return found
+            bound |= {(binding["HostIp"] or "*", binding["HostPort"]) for binding in bindings}
+    return bound
 
 
 def test_both_are_up_and_share_nothing(

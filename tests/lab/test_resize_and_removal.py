@@ -116,13 +116,13 @@ def hosts(context: SiteContext, site_host: Callable[[str], Host], cloud: Connect
     outputs = SiteContext.load(context.site_file).cloud_outputs
     assert outputs is not None
     servers = {s.id: s for s in cloud.compute.servers(all_projects=True)}
-    found = {}
+    by_name = {}
     for instance in context.site.cloud.instances:
         known = outputs.instances[instance.name]
         assert servers[known.id].status == "ACTIVE"
         booted = site_host(instance.name).check_output("cut -d' ' -f22 /proc/1/stat").strip()
-        found[instance.name] = Known(known.id, known.address, booted)
-    return found
+        by_name[instance.name] = Known(known.id, known.address, booted)
+    return by_name
 
 
 def memory_mib(server: Host) -> int:
@@ -149,14 +149,14 @@ def place(
     before = hosts(context, site_host, cloud)
     site_host(RESIZED).check_output(f"touch {MARKER}")
     begun = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    found = Place(file, before, begun, strata("plan", str(too_much)).stdout)
+    prepared = Place(file, before, begun, strata("plan", str(too_much)).stdout)
     try:
-        found.refused = strata("up", str(too_much), "--no-verify", "--yes")
+        prepared.refused = strata("up", str(too_much), "--no-verify", "--yes")
         assert hosts(context, site_host, cloud) == before
         up(file, "--replace", RESIZED)
-        yield found
+        yield prepared
     finally:
-        if not found.restored:
+        if not prepared.restored:
             restore(context)
         site_host(RESIZED).run(f"rm -f {MARKER}")
         site_host("services-1").run(f"rm -rf {DIRECTORY}")
@@ -165,7 +165,7 @@ def place(
 def restore(context: SiteContext) -> None:
     """The site as its own file states; what must be named is named if it is there."""
     ledger = context.paths.outputs / "protected.json"
-    kept = {f"{one['kind']}/{one['name']}" for one in json.loads(ledger.read_text())["kept"]}
+    kept = {f"{item['kind']}/{item['name']}" for item in json.loads(ledger.read_text())["kept"]}
     options = [option for key in NAMED if key in kept for option in ("--remove", key)]
     up(context.site_file, *options, "--replace", RESIZED)
 
@@ -297,7 +297,7 @@ def test_what_is_named_goes_without_a_trace(
     assert WORKER not in {s.name for s in cloud.compute.servers(all_projects=True)}
     kept = json.loads((context.paths.outputs / "protected.json").read_text())
     assert kept["removing"] == []
-    assert not {f"{one['kind']}/{one['name']}" for one in kept["kept"]} & set(NAMED)
+    assert not {f"{item['kind']}/{item['name']}" for item in kept["kept"]} & set(NAMED)
 
 
 def test_hypervisors_left_nothing(place: Place, context: SiteContext, cloud: Connection) -> None:

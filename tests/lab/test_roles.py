@@ -59,10 +59,10 @@ def test_no_unit_of_the_controller_failed(controller: Callable[..., str]) -> Non
 
 def test_everything_starts_at_boot(controller: Callable[..., str], context: SiteContext) -> None:
     assert controller("systemctl", "is-enabled", "openstack.target") == "enabled"
-    wanted = set(controller("systemctl", "show", "--property=Wants", "--value", "openstack.target").split())
+    units = set(controller("systemctl", "show", "--property=Wants", "--value", "openstack.target").split())
     assert context.site.cloud is not None
     computes = {f"nova-compute@{hypervisor.name}.service" for hypervisor in context.site.cloud.hypervisors}
-    assert {f"{unit}.service" for unit in DAEMONS} | computes <= wanted
+    assert {f"{unit}.service" for unit in DAEMONS} | computes <= units
     for unit in DEBIAN_DAEMONS:
         assert controller("systemctl", "is-enabled", f"{unit}.service") == "enabled"
 

@@ -94,11 +94,11 @@ def test_every_secret_is_another(turned: Turned) -> None:
 
 def test_the_old_secrets_open_nothing(turned: Turned, context: SiteContext, http: requests.Session) -> None:
     """Each place that asks for a secret accepts the new value and refuses the old one."""
-    found = attempts(context, http)
-    assert set(turned.before) - set(found) <= NOT_ATTEMPTED
+    by_secret = attempts(context, http)
+    assert set(turned.before) - set(by_secret) <= NOT_ATTEMPTED
     accepted = {
         (secret, place): (accepts(turned.after[secret]), accepts(turned.before[secret]))
-        for secret, places in found.items()
+        for secret, places in by_secret.items()
         for place, accepts in places.items()
     }
     assert {place: answers for place, answers in accepted.items() if answers != (True, False)} == {}

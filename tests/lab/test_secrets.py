@@ -87,9 +87,11 @@ def test_state_holds_secrets_encrypted(context: SiteContext, needles: Needles) -
     files = {str(file.relative_to(context.paths.root)): file for file in state_files(context)}
     assert any("stacks" in name for name in files)
     assert any(name.startswith("logs/") for name in files)
-    found = needles.found_in((name, file.read_bytes()) for name, file in files.items())
-    assert {name: names - IN_STATE.get(name, set()) for name, names in found.items()} == {name: set() for name in found}
-    assert found.keys() >= IN_STATE.keys() & files.keys() >= {"passphrase", "ssh_key"}, (
+    by_file = needles.found_in((name, file.read_bytes()) for name, file in files.items())
+    assert {name: names - IN_STATE.get(name, set()) for name, names in by_file.items()} == {
+        name: set() for name in by_file
+    }
+    assert by_file.keys() >= IN_STATE.keys() & files.keys() >= {"passphrase", "ssh_key"}, (
         "the search does not find what is known to be there"
     )
 
@@ -144,11 +146,11 @@ def pod_images(outputs: ImageOutputs) -> list[str]:
     }
     tags = {content for content, digest in packed.items() if digest in used}
     listed = image_names(f"{LOCAL_PREFIX}/*")
-    found = [reference for reference in listed if reference.rpartition(":")[2] in tags]
+    tagged = [reference for reference in listed if reference.rpartition(":")[2] in tags]
     # several contents may have given the same image: a comment in a Containerfile is one
-    kept = {packed[reference.rpartition(":")[2]] for reference in found}
+    kept = {packed[reference.rpartition(":")[2]] for reference in tagged}
     assert kept == used, "podman has no longer what the images in the cache were packed from"
-    return found
+    return tagged
 
 
 @pytest.fixture
@@ -200,26 +202,26 @@ def test_images_hold_no_secret(
 
     with ThreadPoolExecutor(PARALLEL) as pool:
         done = list(pool.map(grep, (part for part in (ordered[n::PARALLEL] for n in range(PARALLEL)) if part)))
-    found = [file for one in done for file in one.stdout.splitlines()]
-    assert found == [f"{layers[planted_id]['UpperDir']}/etc/planted.json"]
+    files = [file for process in done for file in process.stdout.splitlines()]
+    assert files == [f"{layers[planted_id]['UpperDir']}/etc/planted.json"]
     # 1: nothing was found; 2: something could not be read
-    assert max(one.returncode for one in done) <= 1, "".join(one.stderr for one in done)[:500]
+    assert max(process.returncode for process in done) <= 1, "".join(process.stderr for process in done)[:500]
 
 
 @pytest.fixture(scope="module")
 def machines(context: SiteContext) -> dict[str, str]:
     """The controller and the instances that run on this machine: container to host name."""
     require_lab(context)
-    found = {}
+    by_container = {}
     for container in objects(context, "ps"):
         done = subprocess.run(["podman", "exec", container, "hostname"], capture_output=True, text=True, check=False)
         pid = subprocess.run(
             ["podman", "exec", container, "cat", "/proc/1/comm"], capture_output=True, text=True, check=False
         )
         if done.returncode == 0 and pid.stdout.strip() == "systemd":
-            found[container] = done.stdout.strip()
-    assert len(found) >= 2
-    return found
+            by_container[container] = done.stdout.strip()
+    assert len(by_container) >= 2
+    return by_container
 
 
 def test_journals_hold_no_secret(machines: dict[str, str], needles: Needles) -> None:
@@ -243,7 +245,7 @@ def test_files_of_machines_with_secrets_are_private(
 ) -> None:
     """On controller and instances a file with a secret is closed to all but its owner and its service's group."""
     exposed: dict[str, list[str]] = {}
-    found: set[str] = set()
+    files: set[str] = set()
 
     def search(container: str) -> str:
         done = subprocess.run(
@@ -260,14 +262,14 @@ def test_files_of_machines_with_secrets_are_private(
     for name, output in zip(machines.values(), outputs, strict=True):
         for line in output.splitlines():
             mode, file = line.split(" ", 1)
-            found.add(file)
+            files.add(file)
             if int(mode, 8) & 0o007:
                 exposed.setdefault(name, []).append(line)
             assert not file.startswith(NEVER), f"{name}: {file}"
     assert exposed == {}
     known = {f"{PKI}/sa.key", "/etc/kubernetes/admin.conf"} if context.site.cluster is not None else set()
-    assert len(found) >= 3
-    assert found >= known, "the search does not find what is known to be there"
+    assert len(files) >= 3
+    assert files >= known, "the search does not find what is known to be there"
 
 
 def test_cluster_holds_secrets_in_secrets_only(kubectl: Kubectl, needles: Needles) -> None:
@@ -282,7 +284,7 @@ def test_cluster_holds_secrets_in_secrets_only(kubectl: Kubectl, needles: Needle
 
 def test_secrets_of_the_cluster_hold_what_they_must(context: SiteContext, kubectl: Kubectl, needles: Needles) -> None:
     """Each Secret of the cluster, Helm's own included, holds what a service declares in it and no other secret."""
-    found: dict[str, set[str]] = {}
+    by_name: dict[str, set[str]] = {}
     allowed = {
         f"{namespace}/{name}": {key for v in manifest["data"].values() for key in needles.found(base64.b64decode(v))}
         for (namespace, name), manifest in secret_manifests(platform_state(context)).items()
@@ -292,9 +294,9 @@ def test_secrets_of_the_cluster_hold_what_they_must(context: SiteContext, kubect
         helm = secret["type"] == "helm.sh/release.v1"
         for value in secret.get("data", {}).values():
             content = helm_release(value) if helm else base64.b64decode(value)
-            found.setdefault(name, set()).update(needles.found(content))
-    assert {name: extra for name, names in found.items() if (extra := names - allowed.get(name, set()))} == {}
-    assert any(found.values()), "the search does not find what is known to be there"
+            by_name.setdefault(name, set()).update(needles.found(content))
+    assert {name: extra for name, names in by_name.items() if (extra := names - allowed.get(name, set()))} == {}
+    assert any(by_name.values()), "the search does not find what is known to be there"
 
 
 def test_repository_holds_no_secret(needles: Needles) -> None:
@@ -304,13 +306,13 @@ def test_repository_holds_no_secret(needles: Needles) -> None:
     ) as process:
         assert process.stdout is not None
         tail, size = b"", 0
-        found: set[str] = set()
+        leaked: set[str] = set()
         while block := process.stdout.read(2**22):
             size += len(block)
-            found |= needles.found(tail + block)
+            leaked |= needles.found(tail + block)
             tail = block[-4096:]
     assert size > 2**20
-    assert found == set()
+    assert leaked == set()
     files = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=REPOSITORY,

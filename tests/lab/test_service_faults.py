@@ -112,14 +112,14 @@ def load(context: SiteContext, user: User, kubectl: Kubectl, site_host: Hosts) -
 
 def named_while_down(context: SiteContext, name: str) -> None:
     """The next look of `strata status` names an object, by the beginning of its name."""
-    found = unhealthy(context)
-    assert any(one.startswith(name) for one in found), found
+    problems = unhealthy(context)
+    assert any(problem.startswith(name) for problem in problems), problems
 
 
 def healthy(context: SiteContext) -> bool:
     """Whether `strata status` finds nothing; fails with what it finds."""
-    found = unhealthy(context)
-    assert not found, found
+    problems = unhealthy(context)
+    assert not problems, problems
     return True
 
 

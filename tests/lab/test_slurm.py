@@ -69,10 +69,10 @@ def test_jobs_outlive_a_killed_daemon(role: str, site_file: Path) -> None:
     def ended() -> list[str]:
         lines = run(controller, "cat", "/var/log/slurm/completed_jobs.log").splitlines()
         words = [dict(word.split("=", 1) for word in line.split() if "=" in word) for line in lines]
-        return [one["JobId"] for one in words if one["JobId"] in numbers and one["JobState"] == "COMPLETED"]
+        return [job["JobId"] for job in words if job["JobId"] in numbers and job["JobState"] == "COMPLETED"]
 
     eventually(lambda: len(ended()) >= JOBS, HEALED_SECONDS, f"{JOBS} jobs end")
     assert sorted(ended()) == sorted(numbers)
     status = strata("status", site_file, "--no-drift", "--json")
     assert status.returncode == 0, status.stdout
-    assert all(one["found"] == one["wanted"] for one in json.loads(status.stdout)["objects"])
+    assert all(row["found"] == row["wanted"] for row in json.loads(status.stdout)["objects"])

@@ -350,8 +350,8 @@ def measurements_are_apart(context: SiteContext, bob: Member, eve: Member) -> No
     row = {"name": MEASUREMENT, "value": 0.25}
     assert bob.measurements(context, "POST", json=row).status_code == 201
     asked = {"name": f"eq.{MEASUREMENT}", "order": "id.desc", "limit": "1"}
-    (found,) = bob.measurements(context, "GET", params=asked).json()
-    assert (found["tenant"], found["username"]) == (bob.tenant.name, bob.user.name)
+    (measurement,) = bob.measurements(context, "GET", params=asked).json()
+    assert (measurement["tenant"], measurement["username"]) == (bob.tenant.name, bob.user.name)
     assert eve.measurements(context, "GET", params={"tenant": f"eq.{bob.tenant.name}"}).json() == []
     assert eve.measurements(context, "POST", json={**row, "tenant": bob.tenant.name}).status_code == 403
 

@@ -164,9 +164,9 @@ def upgraded(
 
 def test_the_pods_run_the_newer_image(upgraded: Upgraded, context: SiteContext, kubectl: Kubectl) -> None:
     assert image_of_pods(kubectl) != upgraded.before[0]
-    found = ImageOutputs.load(context.paths)
-    assert found is not None
-    assert image_of_pods(kubectl) == str(found.images["ml-hub"])
+    outputs = ImageOutputs.load(context.paths)
+    assert outputs is not None
+    assert image_of_pods(kubectl) == str(outputs.images["ml-hub"])
     said = kubectl("exec", "-n", SYSTEM_NAMESPACE, "deployment/ml-hub", "-c", "api", "--", "env")
     assert f"{RELEASE}=newer" in said
 

@@ -95,13 +95,13 @@ def users(context: SiteContext, kubectl: Kubectl, images: ImageOutputs) -> Itera
     """Pods with the first writable volume of the site."""
     site = context.site
     nodes = [host.name for host in hosts_with("kube_node", site, context.cloud_outputs)]
-    found = [volume for volume in volumes(site) if not volume.read_only]
-    if not found or len(nodes) < 2:
+    writable = [volume for volume in volumes(site) if not volume.read_only]
+    if not writable or len(nodes) < 2:
         pytest.skip("needs a volume and two nodes")
     token = secrets.token_hex(3)
     names = (f"volume-one-{token}", f"volume-two-{token}")
     made = Users(
-        context, kubectl, images.images["pod-base"], found[0], (nodes[0], nodes[1]), names, f"/volume/.test-{token}"
+        context, kubectl, images.images["pod-base"], writable[0], (nodes[0], nodes[1]), names, f"/volume/.test-{token}"
     )
     try:
         for name, node in zip(names, made.nodes, strict=True):

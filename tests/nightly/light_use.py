@@ -54,26 +54,26 @@ class Ageing:
 
 def measure(context: SiteContext) -> Ageing:
     """Asks the cluster and every host."""
-    found = Ageing(disk=shutil.disk_usage("/var/lib/containers").used)
+    figures = Ageing(disk=shutil.disk_usage("/var/lib/containers").used)
     for pod in kubectl_json(context, "get", "pods", "--all-namespaces")["items"]:
         for container in pod["status"].get("containerStatuses", ()):
             key = f"pod {pod['metadata']['namespace']}/{pod['metadata']['name']} {container['name']}"
-            found.restarts[key] = container["restartCount"]
+            figures.restarts[key] = container["restartCount"]
     for name, address in all_addresses(context).items():
-        read_host(found, name, ssh(context, address, PROBE)[0])
-    return found
+        read_host(figures, name, ssh(context, address, PROBE)[0])
+    return figures
 
 
-def read_host(found: Ageing, name: str, answer: str) -> None:
+def read_host(figures: Ageing, name: str, answer: str) -> None:
     """Adds what PROBE printed on a host."""
     *units, processes, killed = answer.strip().split("\n\n")
     for unit in units:
         values = dict(line.split("=", 1) for line in unit.splitlines())
         if int(values.get("NRestarts", 0)):
-            found.restarts[f"{name}: {values['Id']}"] = int(values["NRestarts"])
+            figures.restarts[f"{name}: {values['Id']}"] = int(values["NRestarts"])
     programs = Counter(line.strip() for line in processes.splitlines())
-    found.processes |= {f"{name}: {program}": count for program, count in programs.items()}
-    found.killed[name] = int(killed)
+    figures.processes |= {f"{name}: {program}": count for program, count in programs.items()}
+    figures.killed[name] = int(killed)
 
 
 def problems(before: Ageing, after: Ageing) -> list[str]:
@@ -145,13 +145,13 @@ def main() -> int:
     before = Ageing(**state["before"])
     failures = use(context, state["start"] + arguments.hours * 3600, state["start"])
     after = measure(context)
-    found = [*failures, *problems(before, after)]
-    print(*found, sep="\n")
+    lines = [*failures, *problems(before, after)]
+    print(*lines, sep="\n")
     print(
-        f"disk: {(after.disk - before.disk) / 2**20:+.0f} MiB; {len(found)} problems in {arguments.hours} h", flush=True
+        f"disk: {(after.disk - before.disk) / 2**20:+.0f} MiB; {len(lines)} problems in {arguments.hours} h", flush=True
     )
     arguments.state.unlink()
-    return int(bool(found))
+    return int(bool(lines))
 
 
 if __name__ == "__main__":

@@ -13,6 +13,6 @@ from strata.site_file.inventories import find_site
 @pytest.fixture
 def context(state_directory: Path) -> SiteContext:
     """The lab with a state directory of its own; the plugin's fixture of this name is the running site."""
-    found = SiteContext.load(find_site("lab"))
-    found.paths.create()
-    return found
+    loaded = SiteContext.load(find_site("lab"))
+    loaded.paths.create()
+    return loaded

@@ -64,12 +64,12 @@ def imports(file: Path) -> Iterator[str]:
 
 def files_of_folders() -> dict[str, Path]:
     """Every module of a folder, by the name that others import it by."""
-    found: dict[str, Path] = {}
+    modules: dict[str, Path] = {}
     for folder in folders():
         service = folder.parent != DIRECTORY
         package = f"{SERVICE_PACKAGE}.{service_key(folder.name)}" if service else f"{ROLE_PACKAGE}.{folder.name}"
-        found |= {f"{package}.{file.stem}": file for file in folder.glob("*.py")}
-    return found
+        modules |= {f"{package}.{file.stem}": file for file in folder.glob("*.py")}
+    return modules
 
 
 def reached(file: Path) -> Iterator[tuple[Path, str]]:

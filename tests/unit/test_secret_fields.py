@@ -23,26 +23,26 @@ MODULES = sorted(
 
 def printed(file: Path) -> list[str]:
     """Fields of data classes that are named like secrets and whose values `repr()` contains."""
-    found = []
+    fields = []
     text = file.read_text()
     if "dataclass" not in text:
         return []
     for kind in ast.walk(ast.parse(text)):
         if not isinstance(kind, ast.ClassDef) or "dataclass" not in "".join(map(ast.unparse, kind.decorator_list)):
             continue
-        for one in kind.body:
-            if not isinstance(one, ast.AnnAssign) or ast.unparse(one.target) not in SECRET:
+        for statement in kind.body:
+            if not isinstance(statement, ast.AnnAssign) or ast.unparse(statement.target) not in SECRET:
                 continue
-            hidden = one.value is not None and "repr=False" in ast.unparse(one.value)
-            name = f"{kind.name}.{ast.unparse(one.target)}"
-            if ast.unparse(one.annotation) in TEXT and not hidden and name not in URLS:
-                found.append(f"{file.relative_to(REPOSITORY)}: {name}")
-    return found
+            hidden = statement.value is not None and "repr=False" in ast.unparse(statement.value)
+            name = f"{kind.name}.{ast.unparse(statement.target)}"
+            if ast.unparse(statement.annotation) in TEXT and not hidden and name not in URLS:
+                fields.append(f"{file.relative_to(REPOSITORY)}: {name}")
+    return fields
 
 
 def test_no_data_class_prints_a_secret() -> None:
-    found = [line for file in MODULES for line in printed(file)]
-    assert not found, "\n".join(["field(repr=False) is missing:", *found])
+    fields = [line for file in MODULES for line in printed(file)]
+    assert not fields, "\n".join(["field(repr=False) is missing:", *fields])
 
 
 @pytest.mark.parametrize(

@@ -29,8 +29,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible ships no types
             sources = {name: packed(Path(file)) for name, file in self._task.args["binaries"].items()}
         except UserError as error:
             raise AnsibleActionFail(str(error)) from error
-        wanted = {name: {"sha256": digest} for name, (_, digest) in sources.items()}
-        result = self._module(wanted, task_vars)
+        binaries = {name: {"sha256": digest} for name, (_, digest) in sources.items()}
+        result = self._module(binaries, task_vars)
         if result.get("failed") or self._task.check_mode:
             return result
         if result["lacking"]:
@@ -38,8 +38,8 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible ships no types
             try:
                 for name in result["lacking"]:
                     place = self._connection._shell.join_path(directory, f"{name}.gz")
-                    wanted[name]["packed"] = self._transfer_file(str(sources[name][0]), place)
-                sent = {name: wanted[name] for name in result["lacking"]}
+                    binaries[name]["packed"] = self._transfer_file(str(sources[name][0]), place)
+                sent = {name: binaries[name] for name in result["lacking"]}
                 self._fixup_perms2([directory, *(binary["packed"] for binary in sent.values())])
                 second = self._module(sent, task_vars)
             finally:
@@ -48,7 +48,7 @@ class ActionModule(ActionBase):  # type: ignore[misc]  # ansible ships no types
                 kept = ", ".join(str(sources[name][0]) for name in sent)
                 return second | {"msg": f"{second.get('msg')} (if what was sent is broken, remove {kept})"}
             result = second | {"binaries": result["binaries"] + second["binaries"]}
-        self._note(wanted, task_vars)
+        self._note(binaries, task_vars)
         return result
 
     def _module(self, binaries: dict[str, dict[str, str]], task_vars: Any) -> dict[str, Any]:

@@ -98,8 +98,8 @@ def main() -> None:
             lacking.append(name)
         else:
             arguments: dict[str, Any] = {"path": str(path), "mode": f"{MODE:04o}", "owner": "root", "group": "root"}
-            wanted = module.load_file_common_arguments(arguments)
-            if module.set_fs_attributes_if_different(wanted, changed=False):
+            file_arguments = module.load_file_common_arguments(arguments)
+            if module.set_fs_attributes_if_different(file_arguments, changed=False):
                 changed.append(name)
     module.exit_json(changed=bool(changed or lacking), binaries=changed, lacking=lacking)
 

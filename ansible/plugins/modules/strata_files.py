@@ -68,20 +68,20 @@ def read(path: Path) -> Wanted | None:
         return None
 
 
-def write(path: Path, wanted: Wanted, directory_mode: int) -> None:
+def write(path: Path, desired: Wanted, directory_mode: int) -> None:
     """Replaces a file in one step; parent directories that it makes get the file's group."""
     missing = [parent for parent in path.parents if not parent.is_dir()]
     for parent in reversed(missing):
         parent.mkdir()
-        os.chown(parent, -1, wanted.group)
+        os.chown(parent, -1, desired.group)
         parent.chmod(directory_mode)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=".strata-")
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as stream:
-            stream.write(wanted.content)
-        os.chown(temporary, wanted.user, wanted.group)
-        temporary.chmod(wanted.mode)
+            stream.write(desired.content)
+        os.chown(temporary, desired.user, desired.group)
+        temporary.chmod(desired.mode)
         temporary.replace(path)
     except BaseException:
         temporary.unlink()
@@ -114,9 +114,9 @@ def main() -> None:
             group = grp.getgrnam(file["group"]).gr_gid if file["group"] else os.getegid()
         except KeyError as error:
             module.fail_json(msg=f"{path}: {error.args[0]}")
-        wanted = Wanted(file["content"].encode(), int(file["mode"], 8), user, group)
+        desired = Wanted(file["content"].encode(), int(file["mode"], 8), user, group)
         before = read(path)
-        if before == wanted:
+        if before == desired:
             continue
         changed.append(str(path))
         text = before.content.decode(errors="replace") if before else ""
@@ -124,7 +124,7 @@ def main() -> None:
         differences.append({**header, "before": text, "after": file["content"]})
         if module.check_mode:
             continue
-        write(path, wanted, int(module.params["directory_mode"], 8))
+        write(path, desired, int(module.params["directory_mode"], 8))
     module.exit_json(changed=bool(changed), files=changed, diff=differences if module._diff else [])
 
 

@@ -15,7 +15,7 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:  #
     backup = site.hosts.backup
     if backup is None:
         return {}
-    found: dict[str, object] = {
+    values: dict[str, object] = {
         "backup_environment": {
             # a repository per host: removing old snapshots locks it
             "RESTIC_REPOSITORY": Template(
@@ -32,11 +32,11 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:  #
     }
     if backup.ca_file is not None:
         file = f"strata_site_file | dirname ~ '/' ~ {str(backup.ca_file)!r}"
-        found["backup_ca"] = Template(f"{{{{ lookup('ansible.builtin.file', {file}) }}}}")
-    return found
+        values["backup_ca"] = Template(f"{{{{ lookup('ansible.builtin.file', {file}) }}}}")
+    return values
 
 
 def host_variables(site: Site, host: str) -> dict[str, object]:
     """What the host's own roles store."""
-    assigned = next(one.roles for one in declared_hosts(site) if one.name == host)
+    assigned = next(declared.roles for declared in declared_hosts(site) if declared.name == host)
     return {"backup_items": backup_items(site, assigned), "backup_exclude": backup_exclude(site, assigned)}

@@ -32,13 +32,13 @@ def check(site: Site) -> Iterator[Finding]:
     backup = site.hosts.backup
     if backup is None:
         return
-    found = list(declared_hosts(site))
+    hosts = list(declared_hosts(site))
     archive = backup.postgresql is not None
-    assigned = archive or any(ROLE in host.roles for host in found)  # else the section has a finding
+    assigned = archive or any(ROLE in host.roles for host in hosts)  # else the section has a finding
     if archive:
-        yield from _archive(site, found)
-    yield from _dumps(site, found)
-    for host in found:
+        yield from _archive(site, hosts)
+    yield from _dumps(site, hosts)
+    for host in hosts:
         items = backup_items(site, host.roles)
         if ROLE in host.roles and not items:
             why = f"has the role {ROLE}, and {host.name} stores no export and no database that is to be backed up"
@@ -46,7 +46,7 @@ def check(site: Site) -> Iterator[Finding]:
         elif assigned and items and ROLE not in host.roles:
             why = f"has no role {ROLE}, and {host.name} stores {next(iter(items))}"
             yield Finding((*host.path, "roles"), why, f"add {ROLE}, or name it in hosts.backup.exclude", (KEY,))
-    everything = backup_items(_without_exclusions(site), {role for host in found for role in host.roles})
+    everything = backup_items(_without_exclusions(site), {role for host in hosts for role in host.roles})
     yield from duplicates((item, (*KEY, "exclude", index)) for index, item in enumerate(backup.exclude))
     for index, item in enumerate(backup.exclude):
         if item not in everything:
@@ -61,9 +61,9 @@ def check(site: Site) -> Iterator[Finding]:
             yield Finding(KEY, why, f"secrets: [{{name: {name}, source: file, path: …}}]", (("secrets",), ("cloud",)))
 
 
-def _archive(site: Site, found: Sequence[DeclaredHost]) -> Iterator[Finding]:
+def _archive(site: Site, hosts: Sequence[DeclaredHost]) -> Iterator[Finding]:
     """pgBackRest needs a server, and the settings by which it gets the WAL."""
-    if not any(POSTGRESQL in host.roles for host in found):
+    if not any(POSTGRESQL in host.roles for host in hosts):
         why = "needs a host with the role postgresql, and there is none"
         yield Finding((*KEY, "postgresql"), why, "give a host the role postgresql, or remove the line", DATA)
     endpoint = site.hosts.backup and urlsplit(site.hosts.backup.url).hostname
@@ -77,9 +77,9 @@ def _archive(site: Site, found: Sequence[DeclaredHost]) -> Iterator[Finding]:
             yield Finding(("hosts", "postgresql", "settings", name), why, f"remove the line {name}", (KEY,))
 
 
-def _dumps(site: Site, found: Sequence[DeclaredHost]) -> Iterator[Finding]:
+def _dumps(site: Site, hosts: Sequence[DeclaredHost]) -> Iterator[Finding]:
     """The role dumps the databases of a single server."""
-    servers = {host.name for host in found if POSTGRESQL in host.roles}
+    servers = {host.name for host in hosts if POSTGRESQL in host.roles}
     if len(servers) > 1 and (stored := backup_items(site, (POSTGRESQL,))):
         why = "dumps the databases of one PostgreSQL server only, and there are several"
         fix = f"below hosts.backup: postgresql: {{}}, or exclude: [{', '.join(stored)}]"

@@ -13,14 +13,14 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:  #
     settings = site.hosts.section(DataTransfer)
     if settings is None:
         return {}
-    found: dict[str, object] = {
+    values: dict[str, object] = {
         "data_transfer_path": str(settings.path),
         "data_transfer_rpc_secret": secret("data_transfer_rpc_secret"),
     }
     if settings.tenant is not None:
         tenant = next(tenant for tenant in site.platform.tenants if tenant.name == settings.tenant)
-        found["data_transfer_group_id"] = tenant.group_id
+        values["data_transfer_group_id"] = tenant.group_id
         if settings.export is not None:
-            found["data_transfer_source"] = f"nfs.{site.domain}:/{settings.export}"
-            found["data_transfer_subfolder"] = tenant.name
-    return found
+            values["data_transfer_source"] = f"nfs.{site.domain}:/{settings.export}"
+            values["data_transfer_subfolder"] = tenant.name
+    return values

@@ -42,11 +42,11 @@ def _groups(site: Site, host: str) -> tuple[str, ...]:
 
 def _networks(site: Site, outputs: CloudOutputs | None, opening: Opening) -> dict[str, list[str]]:
     """Who may connect, without overlaps, which a set of nftables refuses."""
-    found = list(networks_of(site, opening))
+    networks = list(networks_of(site, opening))
     for host in hosts(site, outputs):
         if {EVERY_HOST, *host.roles, *_groups(site, host.name)} & set(opening.clients):
-            found += [ip_network(ip_address(address)) for address in (host.address, host.floating_ip) if address]
+            networks += [ip_network(ip_address(address)) for address in (host.address, host.floating_ip) if address]
     return {
-        "ipv4": list(map(str, collapse_addresses(n for n in found if isinstance(n, IPv4Network)))),
-        "ipv6": list(map(str, collapse_addresses(n for n in found if isinstance(n, IPv6Network)))),
+        "ipv4": list(map(str, collapse_addresses(n for n in networks if isinstance(n, IPv4Network)))),
+        "ipv6": list(map(str, collapse_addresses(n for n in networks if isinstance(n, IPv6Network)))),
     }

@@ -22,7 +22,7 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
 
 
 def _volume(site: Site, need: SharedVolume, clients: list[str]) -> dict[str, object]:
-    found: dict[str, object] = {
+    values: dict[str, object] = {
         "name": need.name,
         "id": export_id(need.name),
         "path": str(need.path(site)),
@@ -34,18 +34,18 @@ def _volume(site: Site, need: SharedVolume, clients: list[str]) -> dict[str, obj
         "size": need.size.removesuffix("i"),  # truncate(1) writes GiB as G
     }
     if need.folder_limit:
-        found["folder_limit"] = need.folder_limit
+        values["folder_limit"] = need.folder_limit
     if need.tenants:
-        found["folders"] = [
+        values["folders"] = [
             {"name": t.name, "group_id": need.group, "owner": need.owner} for t in site.platform.tenants
         ]
     if need.removal_folder:
-        found["removal_folder"] = need.removal_folder
-    return found
+        values["removal_folder"] = need.removal_folder
+    return values
 
 
 def _export(site: Site, export: NfsExport, clients: list[str]) -> dict[str, object]:
-    found: dict[str, object] = {
+    values: dict[str, object] = {
         "name": export.name,
         "id": export_id(export.name),
         "path": str(export.path),
@@ -55,5 +55,5 @@ def _export(site: Site, export: NfsExport, clients: list[str]) -> dict[str, obje
     }
     if export.tenants:
         tenants = [{"name": t.name, "group_id": t.group_id} for t in site.platform.tenants]
-        found |= {"mode": "0755", "folders": tenants}
-    return found
+        values |= {"mode": "0755", "folders": tenants}
+    return values

@@ -19,7 +19,7 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:  #
     if backup is None or backup.postgresql is None:
         return {}
     endpoint, archive = urlsplit(backup.url), backup.postgresql
-    found: dict[str, object] = {
+    values: dict[str, object] = {
         "pgbackrest_s3": {
             "host": endpoint.hostname,
             "port": endpoint.port or 443,
@@ -39,5 +39,5 @@ def variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:  #
     }
     if backup.ca_file is not None:
         file = f"strata_site_file | dirname ~ '/' ~ {str(backup.ca_file)!r}"
-        found["pgbackrest_ca"] = Template(f"{{{{ lookup('ansible.builtin.file', {file}) }}}}")
-    return found
+        values["pgbackrest_ca"] = Template(f"{{{{ lookup('ansible.builtin.file', {file}) }}}}")
+    return values

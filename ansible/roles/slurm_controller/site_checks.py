@@ -80,9 +80,9 @@ def _partitions(site: Site, declared: tuple[SlurmPartition, ...]) -> Iterator[Fi
             elif ROLE not in known[name].roles:
                 fix = f"add slurm_node to the roles of {name}, or remove it here"
                 yield Finding((*path, "hosts", position), "the host does not have the role slurm_node", fix)
-        found = partition_hosts(partition, nodes)
-        used.update(found)
-        if not found:
+        hosts = partition_hosts(partition, nodes)
+        used.update(hosts)
+        if not hosts:
             key: KeyPath = (*path, "name" if partition.accelerator is None else "accelerator")
             card = "" if partition.accelerator is None else f" and {partition.accelerator}"
             why = f"no host has the role slurm_node{card}"

@@ -35,4 +35,4 @@ def _limited(site: Site, instance: Instance) -> set[Path]:
     """Where an instance mounts the volumes that have exports with limits for their folders."""
     mounted = {volume.mount_path for volume in instance.volumes}
     paths = limited_paths(site) if "nfs_server" in instance.roles else ()
-    return {next((one for one in (path, *path.parents) if one in mounted), path) for path in paths}
+    return {next((parent for parent in (path, *path.parents) if parent in mounted), path) for path in paths}

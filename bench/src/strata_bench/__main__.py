@@ -56,8 +56,10 @@ def bench(
     """
     if list_them:
         table = Table("name", "what", "needs", box=None)
-        for one in BENCHMARKS.values():
-            table.add_row(one.name, one.what, "nothing" if one.needs == "nothing" else "a temporary lab")
+        for benchmark in BENCHMARKS.values():
+            table.add_row(
+                benchmark.name, benchmark.what, "nothing" if benchmark.needs == "nothing" else "a temporary lab"
+            )
         Console().print(table)
         return
     if unknown := [name for name in names or [] if name not in BENCHMARKS]:
@@ -77,15 +79,15 @@ def bench(
         allowed = allow_changes or site is None
         for name in (n for n in BENCHMARKS if n in chosen):
             with tempfile.TemporaryDirectory(prefix="strata-bench-") as directory:
-                found = Bench(runs, progress, Path(directory), named, allowed)
+                options = Bench(runs, progress, Path(directory), named, allowed)
                 try:
-                    for measured in BENCHMARKS[name].run(found):
+                    for measured in BENCHMARKS[name].run(options):
                         measures.append(measured)
                         if not as_json:
                             _show(progress, measured)
                 finally:
                     _restore(before)
-                    spans += found.spans
+                    spans += options.spans
                     results = results.model_copy(update={"measures": tuple(measures), "spans": tuple(spans)})
                     if save:  # after each, so that an interruption costs one and not all
                         save.write_text(results.model_dump_json(indent=1) + "\n")

@@ -31,8 +31,8 @@ def backup_server(root: Path, bucket: str, secret_key: str) -> Iterator[S3Server
         pytest.skip("the S3 server was not built: `strata doctor`")
     if shutil.which("restic") is None:
         pytest.skip("restic is not installed: apt-get install restic")
-    with s3_server(program, root, bucket, secret_key) as found:
-        yield found
+    with s3_server(program, root, bucket, secret_key) as server:
+        yield server
 
 
 @dataclass
@@ -121,4 +121,4 @@ class BackupHost:
 
     def snapshots(self, item: str) -> list[str]:
         """Ids of an item's snapshots, the last one last."""
-        return [one["id"] for one in json.loads(self.run("list")) if one["item"] == item]
+        return [snapshot["id"] for snapshot in json.loads(self.run("list")) if snapshot["item"] == item]

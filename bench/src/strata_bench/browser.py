@@ -61,8 +61,8 @@ class Browser:
 
         def visible(driver: webdriver.Chrome) -> WebElement | Literal[False]:
             try:
-                found = driver.find_elements(By.CSS_SELECTOR, selector)
-                return next((one for one in found if one.is_displayed()), False)
+                elements = driver.find_elements(By.CSS_SELECTOR, selector)
+                return next((element for element in elements if element.is_displayed()), False)
             except WebDriverException as error:
                 if not _leaving(error):
                     raise

@@ -74,14 +74,14 @@ def _lines(results: Results) -> Iterator[str]:
 def _missing(results: Results) -> list[str]:
     """What `scripts/bench` can measure and these results have not."""
     there = {m.benchmark for m in results.measures}
-    found = [f"`{name}`" for name in BENCHMARKS if name not in there]
+    missing = [f"`{name}`" for name in BENCHMARKS if name not in there]
     if "layers" in there:
         done = {m.what for m in results.measures if m.benchmark == "layers"}
         for state in WHAT:
             layers = [layer for layer in LAYERS if f"{state}: {layer}" not in done]
             if layers:
-                found.append(f"layers {state}" + ("" if len(layers) == len(LAYERS) else f" ({', '.join(layers)})"))
-    return found
+                missing.append(f"layers {state}" + ("" if len(layers) == len(LAYERS) else f" ({', '.join(layers)})"))
+    return missing
 
 
 def _table(measures: list[Measure]) -> Iterator[str]:

@@ -48,8 +48,8 @@ def _place(item: pytest.Item) -> str | None:
 def _shares(item: pytest.Item) -> bool:
     """Whether a test asks for a fixture of its module's scope."""
     information = getattr(item, "_fixtureinfo", None)
-    found = information.name2fixturedefs if information else {}
-    return any(definitions[-1].scope == "module" for definitions in found.values())
+    fixtures = information.name2fixturedefs if information else {}
+    return any(definitions[-1].scope == "module" for definitions in fixtures.values())
 
 
 @pytest.fixture
@@ -73,11 +73,11 @@ def postgresql() -> Iterator[PostgreSQL]:
 def tools() -> dict[str, str]:
     """Files of the binaries that these tests run; skips where one has not been built yet."""
     path = tools_environment()["PATH"]
-    found = {name: shutil.which(name, path=path) for name in ("kine", "kube-apiserver", "kubectl", "helm", "pulumi")}
-    missing = [name for name, file in found.items() if file is None]
+    programs = {name: shutil.which(name, path=path) for name in ("kine", "kube-apiserver", "kubectl", "helm", "pulumi")}
+    missing = [name for name, file in programs.items() if file is None]
     if missing:
         pytest.skip(f"not in {bin_directory()}: {', '.join(missing)}; `strata doctor --fetch` or `strata up` gets them")
-    return {name: str(file) for name, file in found.items()}
+    return {name: str(file) for name, file in programs.items()}
 
 
 @pytest.fixture(scope="session")

@@ -79,12 +79,12 @@ def look_at(window: Browser, file: Path, *, width: int, dark: bool = False) -> S
     """
     window.messages(), window.requests()
     window.open(file, width=width, dark=dark)
-    found: dict[str, Any] = window.run(LOOK, SMALLEST_TEXT, LEAST_CONTRAST)
+    report: dict[str, Any] = window.run(LOOK, SMALLEST_TEXT, LEAST_CONTRAST)
     problems = [f"console: {m}" for m in window.messages()]
-    problems += [f"asked for: {url}" for url in (*window.requests(), *found["resources"])]
-    problems += [f"cannot be seen: {e}" for e in found["hidden"]]
-    problems += [f"text is too small: {t}" for t in found["small"]]
-    problems += [f"text is too faint: {t}" for t in found["faint"]]
-    if found["wide"] > 0:
-        problems.append(f"{found['wide']} pixels wider than the window")
-    return Seen(found["nodes"], found["cards"], problems)
+    problems += [f"asked for: {url}" for url in (*window.requests(), *report["resources"])]
+    problems += [f"cannot be seen: {e}" for e in report["hidden"]]
+    problems += [f"text is too small: {t}" for t in report["small"]]
+    problems += [f"text is too faint: {t}" for t in report["faint"]]
+    if report["wide"] > 0:
+        problems.append(f"{report['wide']} pixels wider than the window")
+    return Seen(report["nodes"], report["cards"], problems)

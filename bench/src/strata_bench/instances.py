@@ -120,9 +120,9 @@ def _key_pair(context: SiteContext, connection: Connection) -> str:
     """Name of the key pair that holds the site's key; it changes with the key."""
     kind, key, *_ = context.paths.ssh_key.with_suffix(".pub").read_text().split()
     for summary in connection.compute.keypairs():
-        found = connection.compute.get_keypair(summary.name)
-        if (found.public_key or "").split()[:2] == [kind, key]:
-            return str(found.name)
+        key_pair = connection.compute.get_keypair(summary.name)
+        if (key_pair.public_key or "").split()[:2] == [kind, key]:
+            return str(key_pair.name)
     raise UserError("benchmark: the site's key pair is not in the cloud", fix="`strata up` of the site, then again")
 
 

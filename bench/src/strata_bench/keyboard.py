@@ -73,9 +73,9 @@ def reach(window: Browser, what: str) -> None:
     seen = []
     for _ in range(MOST_KEYS):
         ActionChains(window.driver).send_keys(Keys.TAB).perform()
-        found = window.run(FOCUSED)
-        seen.append(found)
-        if what in (found[0], found[2]):
+        focused = window.run(FOCUSED)
+        seen.append(focused)
+        if what in (focused[0], focused[2]):
             return
     pytest.fail(f"no key reaches {what}: {seen}")
 

@@ -20,9 +20,9 @@ Object = dict[str, Any]
 
 def quantity(value: object) -> float:
     """Kubernetes' quantity as a number."""
-    found = re.fullmatch(r"([0-9.]+)([A-Za-z]*)", str(value))
-    assert found, value
-    return float(found[1]) * UNITS[found[2]]
+    match = re.fullmatch(r"([0-9.]+)([A-Za-z]*)", str(value))
+    assert match, value
+    return float(match[1]) * UNITS[match[2]]
 
 
 class KubernetesApi:
@@ -47,12 +47,12 @@ class KubernetesApi:
     def usage(self, namespace: str) -> dict[str, float]:
         """What the quota counts."""
         pods = [pod for pod in self.of(namespace, "pods").values() if pod["status"].get("phase") not in ENDED]
-        found = dict.fromkeys(self.quotas[namespace], 0.0)
+        totals = dict.fromkeys(self.quotas[namespace], 0.0)
         for pod in pods:
             for name, amount in counted(pod).items():
-                if name in found:
-                    found[name] += amount
-        return found
+                if name in totals:
+                    totals[name] += amount
+        return totals
 
     def create(self, namespace: str, resource: str, given: Object) -> tuple[int, Object]:
         """Status and content of the answer."""
@@ -63,7 +63,7 @@ class KubernetesApi:
             return 403, {"message": f'{resource} "{name}" is forbidden'}
         if resource == "pods" and namespace in self.quotas:
             hard, used, needed = self.quotas[namespace], self.usage(namespace), counted(given)
-            over = [one for one in hard if used[one] + needed.get(one, 0) > quantity(hard[one]) + 1e-6]
+            over = [key for key in hard if used[key] + needed.get(key, 0) > quantity(hard[key]) + 1e-6]
             if over:
                 return 403, {"message": f'pods "{name}" is forbidden: exceeded quota: {namespace}, {", ".join(over)}'}
         given["metadata"] |= {"creationTimestamp": datetime.now(UTC).isoformat()}
@@ -77,13 +77,13 @@ class KubernetesApi:
             hard = self.quotas.get(namespace)
             used = {name: str(amount) for name, amount in self.usage(namespace).items()} if hard else {}
             return [{"spec": {"hard": hard}, "status": {"used": used}}] if hard else []
-        wanted = [one.partition("=") for one in selector.split(",") if one]
+        requirements = [requirement.partition("=") for requirement in selector.split(",") if requirement]
         return [
-            found
-            for found in self.of(namespace, resource).values()
+            item
+            for item in self.of(namespace, resource).values()
             if all(
-                key in (labels := found["metadata"].get("labels", {})) and (not equals or labels[key] == value)
-                for key, equals, value in wanted
+                key in (labels := item["metadata"].get("labels", {})) and (not equals or labels[key] == value)
+                for key, equals, value in requirements
             )
         ]
 
@@ -123,11 +123,11 @@ class KubernetesApi:
 
 def counted(pod: Mapping[str, Any]) -> dict[str, float]:
     """What a quota counts for a pod, by its names."""
-    found = {"pods": 1.0}
+    counts = {"pods": 1.0}
     for container in pod["spec"]["containers"]:
         resources = container.get("resources", {})
         for name, amount in {**resources.get("limits", {}), **resources.get("requests", {})}.items():
-            found[f"requests.{name}"] = found.get(f"requests.{name}", 0.0) + quantity(amount)
+            counts[f"requests.{name}"] = counts.get(f"requests.{name}", 0.0) + quantity(amount)
         if memory := resources.get("limits", {}).get("memory"):
-            found["limits.memory"] = found.get("limits.memory", 0.0) + quantity(memory)
-    return found
+            counts["limits.memory"] = counts.get("limits.memory", 0.0) + quantity(memory)
+    return counts

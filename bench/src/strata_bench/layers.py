@@ -42,9 +42,9 @@ def layers(bench: Bench) -> Iterator[Measure]:
         samples.setdefault((state, "all layers one after the other"), []).append(round(total, 2))
 
     def measured() -> Iterator[Measure]:
-        for (state, layer), found in samples.items():
+        for (state, layer), seconds in samples.items():
             yield Measure(
-                benchmark="layers", what=f"{state}: {layer}", unit="s", samples=tuple(found), note=WHAT[state]
+                benchmark="layers", what=f"{state}: {layer}", unit="s", samples=tuple(seconds), note=WHAT[state]
             )
 
     def all_at_once(run: int, state: str) -> None:

@@ -190,12 +190,12 @@ class Window:
     def _keep(self, host: str, line: str) -> None:
         first, *attributes = (part.strip() for part in line.split(";"))
         name, _, value = first.partition("=")
-        found = {part.partition("=")[0].lower(): part.partition("=")[2] for part in attributes}
+        by_name = {part.partition("=")[0].lower(): part.partition("=")[2] for part in attributes}
         assert name.startswith("__Host-"), line
-        assert {"secure", "httponly"} <= found.keys(), line
-        assert (found["path"], found["samesite"], "domain" in found) == ("/", "lax", False), line
+        assert {"secure", "httponly"} <= by_name.keys(), line
+        assert (by_name["path"], by_name["samesite"], "domain" in by_name) == ("/", "lax", False), line
         kept = self.cookies.setdefault(host, {})
-        if int(found["max-age"]) > 0:
+        if int(by_name["max-age"]) > 0:
             kept[name] = value
         else:
             kept.pop(name, None)

@@ -40,8 +40,8 @@ def running(seconds: float = 3.0, statistics_file: Path = Path("/proc/stat")) ->
     samples: list[int] = []
     end = time.monotonic() + seconds
     while not samples or time.monotonic() < end:
-        found = re.search(r"^procs_running (\d+)", statistics_file.read_text(), re.M)
-        samples.append(max(int(found[1]) - 1, 0) if found else 0)
+        match = re.search(r"^procs_running (\d+)", statistics_file.read_text(), re.M)
+        samples.append(max(int(match[1]) - 1, 0) if match else 0)
         time.sleep(0.05)
     return fmean(samples)
 

@@ -67,9 +67,9 @@ def s3_server(program: Path, root: Path, bucket: str, secret_key: str) -> Iterat
     with subprocess.Popen([program], env=environment, stdout=subprocess.DEVNULL) as process:
         try:
             url = f"http://127.0.0.1:{port}"
-            found = S3Server(url, folder, bucket, secret_key, f"http://127.0.0.1:{metrics}/metrics")
-            responds(f"{found.url}/_health", process)
-            yield found
+            server = S3Server(url, folder, bucket, secret_key, f"http://127.0.0.1:{metrics}/metrics")
+            responds(f"{server.url}/_health", process)
+            yield server
         finally:
             process.terminate()
     assert process.returncode == 0

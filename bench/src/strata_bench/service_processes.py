@@ -41,16 +41,16 @@ class Service:
 
     def logged(self, **fields: object) -> dict[str, Any]:
         """The last line with these fields; a request's is written once it has been answered."""
-        found: list[dict[str, Any]] = []
+        matches: list[dict[str, Any]] = []
 
         def written() -> bool:
             # the last line may be partially written
             lines = map(json.loads, self.log.rpartition("\n")[0].splitlines())
-            found[:] = [line for line in lines if line.items() >= fields.items()]
-            return bool(found)
+            matches[:] = [line for line in lines if line.items() >= fields.items()]
+            return bool(matches)
 
         eventually(written, 60, f"a line in the log with {fields}")
-        return found[-1]
+        return matches[-1]
 
 
 @contextlib.contextmanager

@@ -233,8 +233,8 @@ def find_postgresql() -> Path | None:
     )
     if debian:
         return debian[-1].parent
-    found = shutil.which("initdb")
-    return Path(found).parent if found else None
+    program = shutil.which("initdb")
+    return Path(program).parent if program else None
 
 
 @contextlib.contextmanager

@@ -33,27 +33,27 @@ class Subject:
 
 def subjects(repository: Path = REPOSITORY) -> dict[str, Subject]:
     """The subjects by name: those of the file, and each folder, service and role with tests."""
-    found: dict[str, Subject] = {}
+    by_name: dict[str, Subject] = {}
     for parent in ("tests/unit", "tests/contract"):
         for folder in sorted(path for path in (repository / parent).iterdir() if any(path.glob("test_*.py"))):
-            before = found.get(folder.name, Subject((), ()))
+            before = by_name.get(folder.name, Subject((), ()))
             sources: tuple[str, ...] = (f"src/strata/{folder.name}", f"ansible/roles/{folder.name}")
-            found[folder.name] = Subject((*before.tests, f"{parent}/{folder.name}"), sources)
+            by_name[folder.name] = Subject((*before.tests, f"{parent}/{folder.name}"), sources)
     for folder in sorted((repository / "services").iterdir()):
         if (folder / "tests").is_dir():
             own = Subject((f"services/{folder.name}/tests",), (f"services/{folder.name}", f"helm/{folder.name}"))
-            found[folder.name] = own
+            by_name[folder.name] = own
     for folder in sorted((repository / "ansible" / "roles").glob("*/tests")):
         role = folder.parent.name
-        before = found.get(role, Subject((), ()))
+        before = by_name.get(role, Subject((), ()))
         own = Subject((f"ansible/roles/{role}/tests",), (f"ansible/roles/{role}",))
-        found[role] = Subject((*before.tests, *own.tests), tuple(dict.fromkeys((*before.sources, *own.sources))))
+        by_name[role] = Subject((*before.tests, *own.tests), tuple(dict.fromkeys((*before.sources, *own.sources))))
     written: Mapping[str, Mapping[str, list[str]]] = yaml.safe_load((repository / FILE).read_text(encoding="utf-8"))
     for name, entry in written.items():
-        before = found.get(name, Subject((), ()))
+        before = by_name.get(name, Subject((), ()))
         tests, sources = (*before.tests, *entry["tests"]), (*before.sources, *entry["sources"])
-        found[name] = Subject(tuple(dict.fromkeys(tests)), tuple(dict.fromkeys(sources)))
-    return found
+        by_name[name] = Subject(tuple(dict.fromkeys(tests)), tuple(dict.fromkeys(sources)))
+    return by_name
 
 
 def of_changed(files: Iterable[str], known: Mapping[str, Subject]) -> list[str]:
@@ -94,21 +94,21 @@ def paths(names: Iterable[str], since: str, repository: Path = REPOSITORY) -> li
     Raises:
         ValueError: a name is not a subject, or nothing has changed.
     """
-    known, wanted = subjects(repository), list(names)
-    if CHANGED in wanted:
+    known, selected = subjects(repository), list(names)
+    if CHANGED in selected:
         files = changed_files(since, repository)
-        found = of_changed(files, known)
-        if not found:
+        changed = of_changed(files, known)
+        if not changed:
             raise ValueError(
                 f"--subject changed: no subject has a file that differs from {since}\n  fix: name a subject"
             )
-        wanted = [*(name for name in wanted if name != CHANGED), *found]
-    for name in wanted:
+        selected = [*(name for name in selected if name != CHANGED), *changed]
+    for name in selected:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]}?" if near else ""
             raise ValueError(f"--subject {name}: there is no such subject{hint}\n  fix: scripts/test --subject list")
-    return list(dict.fromkeys(path for name in wanted for path in known[name].tests))
+    return list(dict.fromkeys(path for name in selected for path in known[name].tests))
 
 
 def main() -> None:

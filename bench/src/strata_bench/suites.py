@@ -90,12 +90,12 @@ class _EarlierPart:
         if not self.file.exists():  # the first part had no test
             return
         for line in self.file.read_text(encoding="utf-8").splitlines():
-            found = json.loads(line)
-            data: dict[str, Any] = found["report"]
+            entry = json.loads(line)
+            data: dict[str, Any] = entry["report"]
             if isinstance(data["longrepr"], list):  # of a skipped test: file, line, reason; JSON has no tuples
                 data["longrepr"] = tuple(data["longrepr"])
             report = self.config.hook.pytest_report_from_serializable(config=self.config, data=data)
-            reporter.stats.setdefault(found["category"], []).append(report)
+            reporter.stats.setdefault(entry["category"], []).append(report)
 
 
 class _SecondRun:

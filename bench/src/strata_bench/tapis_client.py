@@ -45,9 +45,9 @@ def documented_lines(document: str = "api.md") -> str:
         document: a file in docs/.
     """
     text = (REPOSITORY / "docs" / document).read_text()
-    found = [block for block in re.findall(r"```text\n(.*?)```", text, re.DOTALL) if _is_python(block)]
-    assert found, f"docs/{document} has no Python"
-    return "".join(found)
+    blocks = [block for block in re.findall(r"```text\n(.*?)```", text, re.DOTALL) if _is_python(block)]
+    assert blocks, f"docs/{document} has no Python"
+    return "".join(blocks)
 
 
 def _is_python(block: str) -> bool:

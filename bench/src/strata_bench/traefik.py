@@ -62,8 +62,8 @@ def render(given: Values, chart: Path = SUBSTITUTE) -> Objects:
 
 def pod(objects: Objects) -> dict[str, Any]:
     """The pod's spec of the workload."""
-    (found,) = (o for (kind, _), o in objects.items() if kind in ("DaemonSet", "Deployment"))
-    return dict(found["spec"]["template"]["spec"])
+    (workload,) = (o for (kind, _), o in objects.items() if kind in ("DaemonSet", "Deployment"))
+    return dict(workload["spec"]["template"]["spec"])
 
 
 def arguments(objects: Objects) -> set[str]:
@@ -124,7 +124,7 @@ def running_controller(server: ApiServer, directory: Path, *names: str) -> Itera
     server.namespace(INGRESS_NAMESPACE)
     file = directory / "traefik.yaml"
     kinds = {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "IngressClass", "TLSStore", "Middleware"}
-    applied = [found for (kind, _), found in objects.items() if kind in kinds]
+    applied = [item for (kind, _), item in objects.items() if kind in kinds]
     authority, key = pki.create_authority("contract-tests")
     certificate = pki.issue(authority, key, names[0], list(names), [])
     data = {"tls.crt": certificate.certificate, "tls.key": certificate.private_key}

@@ -37,14 +37,14 @@ def taints(context: SiteContext) -> tuple[str, ...]:
 
 def taints_of(nodes: Sequence[dict[str, Any]]) -> tuple[str, ...]:
     """Keys of the taints of nodes. Errors as of `taints`."""
-    found = [{taint["key"] for taint in node["spec"].get("taints") or []} for node in nodes]
-    if all(found):
+    taints = [{taint["key"] for taint in node["spec"].get("taints") or []} for node in nodes]
+    if all(taints):
         raise UserError(
             "the tests need a node without taints; there is none among "
             + (", ".join(node["metadata"]["name"] for node in nodes) or "no nodes"),
             fix="see `kubectl describe nodes`; add an instance with the role kube_node and without accelerators",
         )
-    return tuple(sorted(key for key in set[str]().union(*found) if not key.startswith(_KUBERNETES_OWN)))
+    return tuple(sorted(key for key in set[str]().union(*taints) if not key.startswith(_KUBERNETES_OWN)))
 
 
 def delete_namespaces(context: SiteContext, progress: Progress) -> None:
@@ -53,13 +53,15 @@ def delete_namespaces(context: SiteContext, progress: Progress) -> None:
     Raises:
         UserError: the cluster cannot be reached, or they do not go.
     """
-    found = [item["metadata"]["name"] for item in _ask(context, "get", "namespaces", "-l", NAMESPACE_LABEL)["items"]]
-    if not found:
+    namespaces = [
+        item["metadata"]["name"] for item in _ask(context, "get", "namespaces", "-l", NAMESPACE_LABEL)["items"]
+    ]
+    if not namespaces:
         return
-    progress.update(f"deleting {len(found)} namespaces of tests")
+    progress.update(f"deleting {len(namespaces)} namespaces of tests")
     limit = f"--timeout={_DELETE_SECONDS:.0f}s"
     try:
-        kubectl(context, "delete", "namespaces", *found, "--ignore-not-found", limit, seconds=_DELETE_SECONDS + 10)
+        kubectl(context, "delete", "namespaces", *namespaces, "--ignore-not-found", limit, seconds=_DELETE_SECONDS + 10)
     except Unanswered as error:
         raise UserError(
             f"namespaces of tests remain: {error}", fix=f"kubectl get namespaces -l {NAMESPACE_LABEL}"

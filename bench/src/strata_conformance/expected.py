@@ -42,12 +42,12 @@ def load(file: Path = FILE) -> dict[str, ExpectedFailure]:
             f"the expected failures in {file}: {error}",
             fix="write a list of entries with spec, reason and, if it is false, run",
         ) from None
-    found = {entry.spec: entry for entry in entries}
-    if len(found) != len(entries):
+    by_spec = {entry.spec: entry for entry in entries}
+    if len(by_spec) != len(entries):
         names = [entry.spec for entry in entries]
         twice = sorted({name for name in names if names.count(name) > 1})
         raise UserError(f"the expected failures in {file}: duplicate spec {twice[0]}", fix="remove one of the entries")
-    return found
+    return by_spec
 
 
 def check_names(expected: Collection[str], specs: Collection[str], file: Path = FILE) -> None:

@@ -66,12 +66,12 @@ def tags(listed: Sequence[str], folder: str) -> dict[str, tuple[str, ...]]:
         listed: references, one each.
         folder: of the registry; references elsewhere are left out.
     """
-    found: dict[str, list[str]] = defaultdict(list)
+    by_name: dict[str, list[str]] = defaultdict(list)
     for reference in listed:
         if reference.startswith(f"{folder}/"):
             name, _, tag = reference.removeprefix(f"{folder}/").partition(":")
-            found[name].append(tag)
-    return {name: tuple(sorted(set(names))) for name, names in found.items()}
+            by_name[name].append(tag)
+    return {name: tuple(sorted(set(names))) for name, names in by_name.items()}
 
 
 def push_test_images(
@@ -97,8 +97,8 @@ def push_test_images(
     folder = f"{REPOSITORY_FOLDER}/{content.hexdigest()[:12]}"
     there = f"{registry_name(context.site)}/{folder}"
     registries.write_text(json.dumps(dict.fromkeys(REGISTRIES, there)))  # JSON is YAML
-    wanted = tags(_list(tests, environment), there)
-    sources = [replace(s, name=f"{folder}/{s.name}", tags=wanted.get(s.name, ())) for s in untagged]
+    by_name = tags(_list(tests, environment), there)
+    sources = [replace(s, name=f"{folder}/{s.name}", tags=by_name.get(s.name, ())) for s in untagged]
     address, password = registry_address(context), context.secrets.get(OPERATOR_SECRET)
     host_name = f"registry.{context.site.domain}"
     with RegistryClient(address, host_name, context.paths.ca_file, password, progress) as registry:

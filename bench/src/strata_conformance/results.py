@@ -62,7 +62,7 @@ def read_report(file: Path, specs: Collection[str]) -> list[Result]:
     Returns:
         the results of those among them that ran.
     """
-    found = []
+    results = []
     for report in _spec_reports(file):
         if report["LeafNodeType"] != "It" or spec_name(report) not in specs:
             continue
@@ -70,8 +70,8 @@ def read_report(file: Path, specs: Collection[str]) -> list[Result]:
         if state == SKIPPED and not report["NumAttempts"]:
             continue  # the run ended before it
         state = state if state in (PASSED, SKIPPED) else FAILED
-        found.append(Result(spec_name(report), state, round(report["RunTime"] / _NANOSECONDS, 1), message))
-    return found
+        results.append(Result(spec_name(report), state, round(report["RunTime"] / _NANOSECONDS, 1), message))
+    return results
 
 
 class ResultFile:

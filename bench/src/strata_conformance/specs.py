@@ -75,11 +75,11 @@ def select(
     except re.error as error:
         raise UserError(f"--focus {focus!r}: {error}", fix="give a regular expression") from None
     suite_pattern = re.compile(PATTERNS[suite])
-    found = [name for name in sorted(set(names)) if suite_pattern.search(name) and focused.search(name)]
-    left_out = [] if focus else [expected[name] for name in found if name in expected and not expected[name].run]
+    selected = [name for name in sorted(set(names)) if suite_pattern.search(name) and focused.search(name)]
+    left_out = [] if focus else [expected[name] for name in selected if name in expected and not expected[name].run]
     skipped = {failure.spec for failure in left_out}
-    parallel = tuple(name for name in found if name not in skipped and not _ALONE.search(name))
-    alone = tuple(name for name in found if name not in skipped and _ALONE.search(name))
+    parallel = tuple(name for name in selected if name not in skipped and not _ALONE.search(name))
+    alone = tuple(name for name in selected if name not in skipped and _ALONE.search(name))
     if not (parallel or (serial and alone)):
         fix = "add --serial" if alone else "see `scripts/conformance --dry-run` for the names of the specs"
         raise UserError(f"suite {suite}: no spec matches --focus {focus!r}", fix=fix)

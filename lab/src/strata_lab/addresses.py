@@ -76,9 +76,9 @@ def check_networks(site: Site) -> None:
     Raises:
         UserError: names the key, its network and who has it.
     """
-    wanted = provider_of(site).local_networks()
-    others = [other for other in _of_this_machine() if other.site != site.name] if wanted else []
-    for key, network in wanted.items():
+    networks = provider_of(site).local_networks()
+    others = [other for other in _of_this_machine() if other.site != site.name] if networks else []
+    for key, network in networks.items():
         for other in others:
             if _overlap(network, other.network):
                 raise UserError(
@@ -102,17 +102,17 @@ def _of_files() -> Iterator[InUse]:
 
 
 def _of_this_machine() -> list[InUse]:
-    found, bridges = [], set[str]()
+    in_use, bridges = [], set[str]()
     if shutil.which("podman") is not None:
         for network in json.loads(podman("network", "ls", "--format", "json") or "[]"):
             owner = (network.get("labels") or {}).get(SITE_LABEL)
             bridges.add(str(network.get("network_interface")))
             who = f"podman's network {network['name']}" + (f" of site {owner}" if owner else "")
-            found += [InUse(ip_network(s["subnet"], strict=False), who, owner) for s in network.get("subnets") or ()]
+            in_use += [InUse(ip_network(s["subnet"], strict=False), who, owner) for s in network.get("subnets") or ()]
     # podman knows routes over its bridges better
-    found += [InUse(net, f"a route over {device}") for net, device in _routes() if device not in bridges]
-    found += [InUse(net, f"an address of this machine on {device}") for net, device in _addresses()]
-    return found + [InUse(net, "a name server of this machine") for net in _name_servers()]
+    in_use += [InUse(net, f"a route over {device}") for net, device in _routes() if device not in bridges]
+    in_use += [InUse(net, f"an address of this machine on {device}") for net, device in _addresses()]
+    return in_use + [InUse(net, "a name server of this machine") for net in _name_servers()]
 
 
 def _addresses() -> Iterator[tuple[IPNetwork, str]]:

@@ -297,13 +297,13 @@ def uv_program() -> str:
     Raises:
         UserError: uv is not installed.
     """
-    found = os.environ.get("UV") or shutil.which("uv")
-    if found is None:
+    program = os.environ.get("UV") or shutil.which("uv")
+    if program is None:
         raise UserError("uv is not installed", fix="python3 -m pip install uv, or run scripts/lab, which installs it")
-    with Path(found).open("rb") as stream:
+    with Path(program).open("rb") as stream:
         if stream.read(4) == b"\x7fELF":
-            return found
-    command = [found, "run", "--no-project", "python", "-c", "import os; print(os.environ['UV'])"]
+            return program
+    command = [program, "run", "--no-project", "python", "-c", "import os; print(os.environ['UV'])"]
     return subprocess.run(command, capture_output=True, text=True, check=True, cwd="/").stdout.strip()
 
 

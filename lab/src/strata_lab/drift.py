@@ -20,11 +20,11 @@ def lab_drift(site: Site) -> list[Drift]:
     }
     if backup_store.store_address(site) is not None:
         names["backup store"] = backup_store.container_name(site.name)
-    found = []
+    drifts = []
     for what, name in names.items():
         status = container_status(name)
         if status != RUNNING:
-            found.append(
+            drifts.append(
                 Drift(
                     layer=Layer.CLOUD,
                     object=f"{what}: container {name}",
@@ -33,4 +33,4 @@ def lab_drift(site: Site) -> list[Drift]:
                     found=status or MISSING,
                 )
             )
-    return found
+    return drifts

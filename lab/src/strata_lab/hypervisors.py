@@ -24,8 +24,8 @@ def leaving_hypervisors(context: SiteContext) -> list[str]:
     if known is None or cloud is None:
         return []
     before = (known.sections.get("cloud") or {}).get("hypervisors", [])
-    wanted = {h.name for h in cloud.hypervisors}
-    return [h["name"] for h in before if h["name"] not in wanted]
+    names = {h.name for h in cloud.hypervisors}
+    return [h["name"] for h in before if h["name"] not in names]
 
 
 def occupied_hypervisors(context: SiteContext) -> dict[str, tuple[str, ...]]:
@@ -36,7 +36,7 @@ def occupied_hypervisors(context: SiteContext) -> dict[str, tuple[str, ...]]:
     going = set(leaving_instances(context))
     servers = observe_cloud(context).servers
     on = {name: tuple(s for s in servers if servers[s].hypervisor == name and s not in going) for name in leaving}
-    return {name: found for name, found in on.items() if found}
+    return {name: instances for name, instances in on.items() if instances}
 
 
 def require_empty(context: SiteContext) -> None:
@@ -48,10 +48,10 @@ def require_empty(context: SiteContext) -> None:
     occupied = occupied_hypervisors(context)
     if not occupied:
         return
-    told = "; ".join(f"{name}: {', '.join(found)}" for name, found in occupied.items())
+    details = "; ".join(f"{name}: {', '.join(instances)}" for name, instances in occupied.items())
     first = next(iter(occupied.values()))[0]
     raise HypervisorOccupied(
-        f"site {context.site.name}: hypervisors left the site file, but instances still run on them: {told}",
+        f"site {context.site.name}: hypervisors left the site file, but instances still run on them: {details}",
         fix=f"put them back, take the instances out too, or move these first: openstack server migrate --wait {first}, "
         f"then openstack server migration confirm {first}",
     )

@@ -71,12 +71,12 @@ def check_memory(site: Site) -> None:
     running = set(site_containers(site.name, running=True)) if shutil.which("podman") is not None else set()
     openstack = controller.container_name(site)
     instances = running - {openstack, network.container_name(site.name), backup_store.container_name(site.name)}
-    found = need(site, len(instances), controller=openstack in running)
-    if found.available < found.least:
+    memory = need(site, len(instances), controller=openstack in running)
+    if memory.available < memory.least:
         raise UserError(
-            f"{found.available:.1f} GiB of memory are left on this machine; what is missing of site {site.name} "
-            f"({'' if openstack in running else 'OpenStack, '}{found.instances} instances) uses at least "
-            f"{found.least:.1f} GiB, and up to {found.most:.1f} GiB by its flavors",
+            f"{memory.available:.1f} GiB of memory are left on this machine; what is missing of site {site.name} "
+            f"({'' if openstack in running else 'OpenStack, '}{memory.instances} instances) uses at least "
+            f"{memory.least:.1f} GiB, and up to {memory.most:.1f} GiB by its flavors",
             fix="end what takes the memory (`ps aux --sort=-rss | head`), stop another site (`strata down`), or ask "
             "for fewer instances in cloud.instances",
         )

@@ -59,7 +59,7 @@ def variables(site: Site) -> dict[str, object]:
     if cloud is None or cloud.control_network is None:
         raise ValueError(f"site {site.name} has no lab cloud")
     address = controller_address(site)
-    found: dict[str, object] = {
+    values: dict[str, object] = {
         "openstack_common_site": site.name,
         "openstack_common_address": address,
         "openstack_common_install_environment": {k: os.environ[k] for k in PASSED_ON if k in os.environ},
@@ -90,9 +90,9 @@ def variables(site: Site) -> dict[str, object]:
         "openstack_compute_pci_aliases": [site.accelerators[kind].alias for kind in _kinds(cloud)],
     }
     for part, user in SERVICES.items():
-        found[f"openstack_{part}_service_password"] = _secret(f"openstack_{user}_password")
-        found[f"openstack_{part}_database_password"] = _secret(f"openstack_{user}_database_password")
-    return found
+        values[f"openstack_{part}_service_password"] = _secret(f"openstack_{user}_password")
+        values[f"openstack_{part}_database_password"] = _secret(f"openstack_{user}_database_password")
+    return values
 
 
 def _secret(name: str) -> Template:

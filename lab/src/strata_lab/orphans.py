@@ -39,8 +39,8 @@ def podman_orphans(site: str, connection: Connection, servers: set[str]) -> Iter
             )
     networks = {str(n.id) for n in connection.network.networks()}
     for network in json.loads(podman("network", "ls", "--filter", label, "--format", "json") or "[]"):
-        wanted = (network.get("labels") or {}).get("strata.neutron_network")
-        if wanted is not None and wanted not in networks:
+        network_id = (network.get("labels") or {}).get("strata.neutron_network")
+        if network_id is not None and network_id not in networks:
             name = network["name"]
             yield OrphanedResource(
                 layer=Layer.CLOUD,

@@ -65,10 +65,10 @@ def _fields(text: str, separator: str) -> dict[str, str]:
 def _python() -> list[Problem]:
     if sys.version_info >= LEAST_PYTHON:
         return []
-    wanted = ".".join(map(str, LEAST_PYTHON))
-    found = platform.python_version()
+    least = ".".join(map(str, LEAST_PYTHON))
+    version = platform.python_version()
     return [
-        Problem(f"Python is {found}, {wanted} or newer is needed", "apt-get install python3, and put it first on PATH")
+        Problem(f"Python is {version}, {least} or newer is needed", "apt-get install python3, and put it first on PATH")
     ]
 
 
@@ -76,36 +76,36 @@ def _distribution() -> list[Problem]:
     release = _fields(_read("/etc/os-release"), "=")
     if (release.get("ID"), release.get("VERSION_ID")) == DISTRIBUTION:
         return []
-    found = release.get("PRETTY_NAME") or "a system without /etc/os-release"
+    name = release.get("PRETTY_NAME") or "a system without /etc/os-release"
     return [
         Problem(
-            f"this is {found}; the lab runs on Debian 12 (bookworm)",
+            f"this is {name}; the lab runs on Debian 12 (bookworm)",
             "use a Debian 12 machine or virtual machine; a site that is not a lab can be driven from anywhere",
         )
     ]
 
 
 def _machine() -> list[Problem]:
-    found = []
+    problems = []
     if platform.machine() != MACHINE:
-        found.append(
+        problems.append(
             Problem(f"the processor is {platform.machine()}, the lab needs {MACHINE}", "use an x86_64 machine")
         )
     processors = len(os.sched_getaffinity(0))
     if processors < LEAST_PROCESSORS:
-        found.append(
+        problems.append(
             Problem(f"{processors} processor, the lab needs {LEAST_PROCESSORS}", "give the machine another processor")
         )
     total = int(_fields(_read("/proc/meminfo"), ":").get("MemTotal", "0 kB").split()[0]) * 1024
     # The kernel keeps some for itself: a machine sold with 12 GiB shows a little less.
     if total < (LEAST_MEMORY_GIB - 0.75) * _GIB:
-        found.append(
+        problems.append(
             Problem(
                 f"{total / _GIB:.1f} GiB of memory, the lab needs {LEAST_MEMORY_GIB} GiB",
                 f"give the machine {LEAST_MEMORY_GIB} GiB",
             )
         )
-    return found
+    return problems
 
 
 def _privileges() -> list[Problem]:
@@ -124,17 +124,17 @@ def _privileges() -> list[Problem]:
 
 
 def _kernel() -> list[Problem]:
-    found = []
+    problems = []
     filesystems = {line.split()[-1] for line in _read("/proc/filesystems").splitlines() if line.split()}
     modules = Path("/lib/modules") / platform.release()
     if "overlay" not in filesystems and "/overlay.ko" not in _read(str(modules / "modules.dep")):
-        found.append(Problem("the kernel has no overlayfs", "use a kernel with CONFIG_OVERLAY_FS"))
+        problems.append(Problem("the kernel has no overlayfs", "use a kernel with CONFIG_OVERLAY_FS"))
     unified = _read("/sys/fs/cgroup/cgroup.controllers").split()
     lines = [line.split() for line in _read("/proc/cgroups").splitlines() if line and not line.startswith("#")]
     legacy = [fields[0] for fields in lines if fields[-1] == "1"]
     missing = [name for name in CGROUP_CONTROLLERS if name not in unified and name not in legacy]
     if missing:
-        found.append(
+        problems.append(
             Problem(
                 f"the kernel has no cgroup controller {', '.join(missing)}",
                 "boot with cgroup_enable=memory, or use a kernel with these controllers",
@@ -142,12 +142,12 @@ def _kernel() -> list[Problem]:
         )
     absent = [name for name in NAMESPACES if not Path(f"/proc/self/ns/{name}").exists()]
     if absent:
-        found.append(
+        problems.append(
             Problem(f"the kernel has no {', '.join(absent)} namespaces", "use a kernel with CONFIG_NAMESPACES")
         )
     if not Path("/dev/kmsg").exists():
-        found.append(Problem("/dev/kmsg is missing", "mknod /dev/kmsg c 1 11, or start the container with it"))
-    return found
+        problems.append(Problem("/dev/kmsg is missing", "mknod /dev/kmsg c 1 11, or start the container with it"))
+    return problems
 
 
 def _attribute(kind: int, payload: bytes) -> bytes:
@@ -194,9 +194,9 @@ def _probe_network(kinds: tuple[str, ...]) -> list[str]:
 
 
 def _network() -> list[Problem]:
-    found = []
+    problems = []
     if missing := _probe_network(("bridge", "veth")):
-        found.append(
+        problems.append(
             Problem(
                 f"the kernel cannot make network devices of the kind {', '.join(missing)}",
                 "use a kernel with CONFIG_BRIDGE and CONFIG_VETH, or load their modules",
@@ -205,8 +205,10 @@ def _network() -> list[Problem]:
     try:
         socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12).close()  # NETLINK_NETFILTER
     except OSError:
-        found.append(Problem("the kernel has no netfilter", "use a kernel with CONFIG_NETFILTER and CONFIG_NF_TABLES"))
-    return found
+        problems.append(
+            Problem("the kernel has no netfilter", "use a kernel with CONFIG_NETFILTER and CONFIG_NF_TABLES")
+        )
+    return problems
 
 
 def _existing(path: Path) -> Path:
@@ -237,26 +239,26 @@ def _disk() -> list[Problem]:
     places: dict[int, list[Path]] = {}
     for path in (cache, CONTAINERS):
         places.setdefault(_existing(path).stat().st_dev, []).append(path)
-    found = []
+    problems = []
     for paths in places.values():
         free = shutil.disk_usage(_existing(paths[0])).free
         if free < needed * _GIB:
             names = " and ".join(map(str, paths))
-            found.append(
+            problems.append(
                 Problem(
                     f"{free / _GIB:.1f} GiB free for {names}, {needed} GiB are needed",
                     "free some space, or set STRATA_CACHE_DIR to a directory on a larger disk",
                 )
             )
-    return found
+    return problems
 
 
 def machine_problems() -> list[Problem]:
     """Everything that this machine is missing, so that all can be fixed at once."""
-    found = [*_python(), *_distribution(), *_machine(), *_privileges(), *_kernel(), *_disk()]
+    problems = [*_python(), *_distribution(), *_machine(), *_privileges(), *_kernel(), *_disk()]
     if os.geteuid() == 0 and not _privileges():
-        found += _network()
-    return found
+        problems += _network()
+    return problems
 
 
 def main() -> int:

@@ -61,8 +61,8 @@ class LabProvider(CloudProvider):
 
     def local_networks(self) -> dict[str, IPv4Network | IPv6Network]:
         control = self.cloud.control_network
-        found: dict[str, IPv4Network | IPv6Network] = {} if control is None else {"cloud.control_network": control}
-        return found | {f"cloud.networks.{n.name}.cidr": n.cidr for n in self.cloud.networks}
+        networks: dict[str, IPv4Network | IPv6Network] = {} if control is None else {"cloud.control_network": control}
+        return networks | {f"cloud.networks.{n.name}.cidr": n.cidr for n in self.cloud.networks}
 
     def external_subnet(self) -> Subnet | None:
         control = self.cloud.control_network

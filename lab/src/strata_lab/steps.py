@@ -29,7 +29,7 @@ def cloud_steps(context: SiteContext, *, thorough: bool) -> list[Step]:
     if cloud is None:
         raise ValueError(f"site {context.site.name} has no cloud")
     node_images = [Step(f"image {i.name}", Layer.CLOUD, _node_image(i.release)) for i in cloud.images]
-    found = [
+    steps = [
         Step("controller image", Layer.CLOUD, _image(images.ensure_controller_image)),
         *node_images,
         Step("controller", Layer.CLOUD, _controller(context), ("keys", "controller image")),
@@ -37,8 +37,8 @@ def cloud_steps(context: SiteContext, *, thorough: bool) -> list[Step]:
     ]
     if backup_store.store_address(context.site) is not None:
         after = ("controller", *(step.name for step in node_images))
-        found.append(Step("backup store", Layer.CLOUD, _backup_store(context), after))
-    return found
+        steps.append(Step("backup store", Layer.CLOUD, _backup_store(context), after))
+    return steps
 
 
 def _image(ensure: Callable[[Progress], str]) -> Work:

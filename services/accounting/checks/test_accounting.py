@@ -40,8 +40,8 @@ def connection(context: SiteContext) -> Iterator[psycopg.Connection[Any]]:
     """The records."""
     if SERVICE.of(context.site) is None:
         pytest.skip(f"site {context.site.name} has no platform.services.{SERVICE.key}")
-    with connect(context) as found:
-        yield found
+    with connect(context) as opened:
+        yield opened
 
 
 @pytest.mark.xdist_group(ACCELERATORS)
@@ -80,7 +80,7 @@ def test_the_nodes_are_recorded(kubectl: Kubectl, connection: psycopg.Connection
         rows = connection.execute("SELECT name FROM node WHERE ends IS NULL").fetchall()
         return sorted(name for (name,) in rows)
 
-    assert settled(recorded, lambda found: found == sorted(listed), RECORDED_SECONDS) == sorted(listed)
+    assert settled(recorded, lambda nodes: nodes == sorted(listed), RECORDED_SECONDS) == sorted(listed)
 
 
 def test_the_energy_of_cards_is_recorded(site: Site, context: SiteContext, connection: psycopg.Connection[Any]) -> None:
@@ -153,7 +153,7 @@ def test_a_user_sends_and_reads_measurements(member: Member) -> None:
     assert sent.status_code == 201, sent.text
     read = member.request("GET", member.token, params={"username": f"eq.{member.name}", "order": "at.desc"})
     assert read.status_code == 200, read.text
-    (found,) = read.json()
-    assert found.items() >= {**row, "username": member.name, "tenant": member.tenant}.items()
+    (returned,) = read.json()
+    assert returned.items() >= {**row, "username": member.name, "tenant": member.tenant}.items()
     assert member.request("GET").status_code == member.request("POST", json=row).status_code == 401
     assert member.request("POST", member.token, json={**row, "tenant": "another"}).status_code == 403

@@ -74,7 +74,7 @@ def read_usages(cloud: Cloud, model: CloudModel, period: Mapping[str, str]) -> t
     if model.administrator:
         answer = cloud.compute.get("/os-simple-tenant-usage", params={"detailed": "1", **period})
         raise_from_response(answer)
-        return answer.json()["tenant_usages"], {str(one.id): str(one.name) for one in cloud.list_projects()}
+        return answer.json()["tenant_usages"], {str(project.id): str(project.name) for project in cloud.list_projects()}
     own = str(cloud.current_project_id)
     answer = cloud.compute.get(f"/os-simple-tenant-usage/{own}", params=dict(period))
     raise_from_response(answer)
@@ -125,15 +125,15 @@ def record_instances(connection: Connection, instances: Iterable[Instance], at: 
         instances: all that existed since the last time.
         at: when nova was asked.
     """
-    found = list(instances)
+    listed = list(instances)
     with connection.transaction():
-        for instance in found:
+        for instance in listed:
             _record(connection, instance, at)
         # nova has forgotten these: they ended between the last time and now
         connection.execute(
             "UPDATE instance SET ends = greatest(starts, (SELECT at FROM collection WHERE source = %s)) "
             "WHERE ends IS NULL AND instance_id <> ALL (%s::uuid[])",
-            (SOURCE, [instance.instance_id for instance in found]),
+            (SOURCE, [instance.instance_id for instance in listed]),
         )
         connection.execute(
             "INSERT INTO collection (source, at) VALUES (%s, %s) ON CONFLICT (source) DO UPDATE SET at = EXCLUDED.at",

@@ -106,7 +106,7 @@ def charts(answers: Answers) -> list[Chart]:
     pods = [row for row in answers.allocation if row.level == "pod"]
     instances = [row for row in answers.allocation if row.level == "instance"]
     used = answers.utilisation
-    found = [
+    candidates = [
         stacked(
             "Card hours allocated to pods by tenant; line: offered by the nodes",
             _by_month((row.month, row.holder or PLATFORM, row.card_hours) for row in pods),
@@ -139,15 +139,15 @@ def charts(answers: Answers) -> list[Chart]:
             _by_month((row.month, "notebooks", float(row.most_at_once)) for row in answers.sessions),
         ),
     ]
-    return [chart for chart in found if chart is not None]
+    return [chart for chart in candidates if chart is not None]
 
 
 def _by_month(values: Iterable[tuple[date, str, float]]) -> dict[date, dict[str, float]]:
-    found: dict[date, dict[str, float]] = {}
+    months: dict[date, dict[str, float]] = {}
     for month, part, value in values:
-        of_month = found.setdefault(month, {})
+        of_month = months.setdefault(month, {})
         of_month[part] = of_month.get(part, 0.0) + value
-    return found
+    return months
 
 
 def render_page(answers: Answers) -> str:

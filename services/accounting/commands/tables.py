@@ -257,5 +257,5 @@ def write_csv(answers: Answers, directory: Path) -> int:
 
 def _cells(row: Row) -> dict[str, object]:
     """Texts as texts: a spreadsheet computes what begins like a formula, and users name their batches."""
-    found = row.model_dump(mode="json")
-    return {key: f"'{cell}" if isinstance(cell, str) and cell[:1] in FORMULA else cell for key, cell in found.items()}
+    cells = row.model_dump(mode="json")
+    return {key: f"'{cell}" if isinstance(cell, str) and cell[:1] in FORMULA else cell for key, cell in cells.items()}

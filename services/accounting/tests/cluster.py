@@ -85,10 +85,10 @@ class Cluster:
 
     def put(self, *pods: Object) -> None:
         """Adds or changes pods."""
-        for one in pods:
-            uid = one["metadata"]["uid"]
-            self._event("MODIFIED" if uid in self.pods else "ADDED", one)
-            self.pods[uid] = one
+        for pod in pods:
+            uid = pod["metadata"]["uid"]
+            self._event("MODIFIED" if uid in self.pods else "ADDED", pod)
+            self.pods[uid] = pod
 
     def remove(self, gone: Object) -> None:
         """Deletes a pod, as it was last given."""
@@ -100,10 +100,10 @@ class Cluster:
         self.version += 1
         self.oldest = self.version
 
-    def _event(self, kind: str, one: Object) -> None:
+    def _event(self, kind: str, item: Object) -> None:
         self.version += 1
-        one["metadata"]["resourceVersion"] = str(self.version)
-        self.events.append((self.version, kind, copy.deepcopy(one)))
+        item["metadata"]["resourceVersion"] = str(self.version)
+        self.events.append((self.version, kind, copy.deepcopy(item)))
 
     def page(self, path: str, start: int) -> Object:
         """One page of a list."""
@@ -121,8 +121,8 @@ class Cluster:
             if version < self.oldest:
                 yield {"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}
                 return
-            for number, kind, one in [event for event in self.events if event[0] > version]:
-                yield {"type": kind, "object": one}
+            for number, kind, item in [event for event in self.events if event[0] > version]:
+                yield {"type": kind, "object": item}
                 version = number
             time.sleep(0.02)
         bookmark = {"kind": "Pod", "metadata": {"resourceVersion": str(version)}}

@@ -37,18 +37,18 @@ class Reference:
     def curve(self, held: Iterable[Held], weight: str | None) -> list[float]:
         """What all held together, by slot of the window; without a weight, how many there were."""
         steps = [0.0] * (len(self.months) + 1)
-        for one in held:
-            begin = max(one.first, self.first) - self.first
-            end = (self.last if one.last is None else min(one.last, self.last)) - self.first
+        for workload in held:
+            begin = max(workload.first, self.first) - self.first
+            end = (self.last if workload.last is None else min(workload.last, self.last)) - self.first
             if begin < end:
-                value = float(getattr(one, weight)) if weight else 1.0
+                value = float(getattr(workload, weight)) if weight else 1.0
                 steps[begin] += value
                 steps[end] -= value
         return list(accumulate(steps[:-1]))
 
     def allocation(self) -> dict[tuple[date, str, str | None], Amount]:
         """By month, level and holder."""
-        found: dict[tuple[date, str, str | None], Amount] = {}
+        amounts: dict[tuple[date, str, str | None], Amount] = {}
         groups: dict[tuple[str, str | None], list[Held]] = defaultdict(list)
         for pod in self.year.pods:
             groups["pod", pod.tenant].append(pod)
@@ -60,18 +60,18 @@ class Reference:
             present = self._by_month(self.curve(held, None))
             for month, count in present.items():
                 if count > 0:
-                    found[month, level, holder] = Amount(
+                    amounts[month, level, holder] = Amount(
                         by_month["cpus"][month] / SLOTS_PER_HOUR,
                         by_month["memory_bytes"][month] / SLOTS_PER_HOUR / GIB,
                         by_month["cards"][month] / SLOTS_PER_HOUR,
                     )
-        return found
+        return amounts
 
     def _by_month(self, curve: list[float]) -> dict[date, float]:
-        found: dict[date, float] = defaultdict(float)
+        totals: dict[date, float] = defaultdict(float)
         for month, value in zip(self.months, curve, strict=True):
-            found[month] += value
-        return found
+            totals[month] += value
+        return totals
 
     def usage(self) -> Iterable[tuple[Used, float]]:
         """Rows of the window with the hours that their pod ran in them."""
@@ -86,9 +86,9 @@ class Reference:
 
     def utilisation(self) -> dict[tuple[date, str | None], tuple[float, ...]]:
         """By month and tenant: measured and used CPU, memory and cards, in hours."""
-        found: dict[tuple[date, str | None], list[float]] = defaultdict(lambda: [0.0] * 6)
+        rows: dict[tuple[date, str | None], list[float]] = defaultdict(lambda: [0.0] * 6)
         for used, hours in self.usage():
-            row = found[_month(used.hour * SLOTS_PER_HOUR), used.pod.tenant]
+            row = rows[_month(used.hour * SLOTS_PER_HOUR), used.pod.tenant]
             row[0] += hours * used.pod.cpus
             row[1] += used.cpu_seconds / 3600
             row[2] += hours * used.pod.memory_bytes / GIB
@@ -96,29 +96,29 @@ class Reference:
             if used.card_busy_seconds is not None:
                 row[4] += hours * used.pod.cards
                 row[5] += used.card_busy_seconds / 3600
-        return {key: tuple(row) for key, row in found.items()}
+        return {key: tuple(row) for key, row in rows.items()}
 
     def idle_cards(self) -> list[float]:
         """Idle card hours of the pods with the most, in order."""
-        found: dict[str, float] = defaultdict(float)
+        idle_hours: dict[str, float] = defaultdict(float)
         for used, hours in self.usage():
             if used.pod.cards and used.card_busy_seconds is not None:
-                found[used.pod.uid] += hours * used.pod.cards - used.card_busy_seconds / 3600
-        return sorted(found.values(), reverse=True)[:20]
+                idle_hours[used.pod.uid] += hours * used.pod.cards - used.card_busy_seconds / 3600
+        return sorted(idle_hours.values(), reverse=True)[:20]
 
     def work(self) -> dict[tuple[str, str | None, str | None, str], tuple[int, float, float, float]]:
         """By level, tenant, user and kind: tasks, hours, CPU hours and card hours."""
-        found: dict[tuple[str, str | None, str | None, str], tuple[int, float, float, float]] = {}
+        totals: dict[tuple[str, str | None, str | None, str], tuple[int, float, float, float]] = {}
         for level, held in (("pod", self.year.pods), ("job", self.year.jobs)):
-            for one in held:
-                end = self.last if one.last is None else min(one.last, self.last)
-                slots = end - max(one.first, self.first)
+            for workload in held:
+                end = self.last if workload.last is None else min(workload.last, self.last)
+                slots = end - max(workload.first, self.first)
                 if slots > 0:
-                    key = (level, one.tenant, one.username, one.kind)
-                    tasks, hours, cpu, card = found.get(key, (0, 0.0, 0.0, 0.0))
+                    key = (level, workload.tenant, workload.username, workload.kind)
+                    tasks, hours, cpu, card = totals.get(key, (0, 0.0, 0.0, 0.0))
                     own = slots / SLOTS_PER_HOUR
-                    found[key] = (tasks + 1, hours + own, cpu + own * one.cpus, card + own * one.cards)
-        return found
+                    totals[key] = (tasks + 1, hours + own, cpu + own * workload.cpus, card + own * workload.cards)
+        return totals
 
     def one_card_tasks(self) -> dict[tuple[str, str | None, str], tuple[float, ...]]:
         """By level, tenant and kind: tasks, requests and the percentiles of the peaks."""

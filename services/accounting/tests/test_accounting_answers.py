@@ -80,21 +80,21 @@ def close(value: Any) -> Any:
     return pytest.approx(value, rel=1e-9, abs=1e-6)
 
 
-def assert_same(found: Sequence[Row], expected: Sequence[Row]) -> None:
+def assert_same(actual: Sequence[Row], expected: Sequence[Row]) -> None:
     """The same rows, but for the order in which PostgreSQL adds up."""
-    assert len(found) == len(expected)
-    for one, other in zip(found, expected, strict=True):
+    assert len(actual) == len(expected)
+    for one, other in zip(actual, expected, strict=True):
         assert one.model_dump() == {
             name: close(value) if isinstance(value, float) else value for name, value in other.model_dump().items()
         }
 
 
 def test_allocation(answers: Answers, reference: Reference) -> None:
-    found = {(r.month, r.level, r.holder): (r.cpu_hours, r.memory_gib_hours, r.card_hours) for r in answers.allocation}
+    actual = {(r.month, r.level, r.holder): (r.cpu_hours, r.memory_gib_hours, r.card_hours) for r in answers.allocation}
     expected = reference.allocation()
-    assert found.keys() == expected.keys()
+    assert actual.keys() == expected.keys()
     for key, amount in expected.items():
-        assert found[key] == close(tuple(amount)), key
+        assert actual[key] == close(tuple(amount)), key
 
 
 def test_utilisation(answers: Answers, reference: Reference) -> None:
@@ -129,7 +129,7 @@ def test_work_and_service_units(answers: Answers, reference: Reference) -> None:
 
 
 def test_one_card_tasks(answers: Answers, reference: Reference) -> None:
-    found = {
+    actual = {
         (r.level, r.tenant, r.kind): (
             r.tasks,
             r.cpus_requested,
@@ -142,9 +142,9 @@ def test_one_card_tasks(answers: Answers, reference: Reference) -> None:
         for r in answers.one_card_tasks
     }
     expected = reference.one_card_tasks()
-    assert found.keys() == expected.keys()
+    assert actual.keys() == expected.keys()
     for key, row in expected.items():
-        assert found[key] == close(row), key
+        assert actual[key] == close(row), key
 
 
 def test_sessions(answers: Answers, reference: Reference) -> None:

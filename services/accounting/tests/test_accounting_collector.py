@@ -36,17 +36,17 @@ def database(postgresql: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) -
 
 @pytest.fixture
 def connection(database: Records) -> Iterator[Connection]:
-    with database.connect() as found:
-        found.execute("TRUNCATE pod, pod_usage, node, collection, card_energy, model_usage")
-        yield found
+    with database.connect() as opened:
+        opened.execute("TRUNCATE pod, pod_usage, node, collection, card_energy, model_usage")
+        yield opened
 
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    found = Cluster()
-    found.nodes = {"worker-1": node("worker-1"), "gpu-1": node("gpu-1", "7500m", "32Gi", **{"nvidia.com_gpu": "2"})}
-    with serving(found):
-        yield found
+    fake = Cluster()
+    fake.nodes = {"worker-1": node("worker-1"), "gpu-1": node("gpu-1", "7500m", "32Gi", **{"nvidia.com_gpu": "2"})}
+    with serving(fake):
+        yield fake
 
 
 @pytest.fixture
@@ -282,25 +282,25 @@ class Prometheus:
 @pytest.fixture
 def prometheus() -> Iterator[Prometheus]:
     hour = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=3)
-    found = Prometheus(hour)
+    fake = Prometheus(hour)
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             fields = parse_qs(urlsplit(self.path).query)
-            result = [] if found.broken else found.result(fields["query"][0], float(fields["time"][0]))
+            result = [] if fake.broken else fake.result(fields["query"][0], float(fields["time"][0]))
             kind = "matrix" if fields["query"][0].endswith("[1h]") else "vector"
             body: dict[str, Any] = {"status": "success", "data": {"resultType": kind, "result": result}}
             self.send_response(200)
             self.end_headers()
-            self.wfile.write(b"<html>" if found.broken else json.dumps(body).encode())
+            self.wfile.write(b"<html>" if fake.broken else json.dumps(body).encode())
 
         def log_message(self, format: str, *arguments: Any) -> None:
             """Logs nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    found.url = f"http://127.0.0.1:{server.server_port}"
+    fake.url = f"http://127.0.0.1:{server.server_port}"
     with in_background(server):
-        yield found
+        yield fake
 
 
 def test_usage_is_recorded_by_the_hour(
@@ -352,8 +352,8 @@ def test_metrics_name_what_was_recorded_and_until_when(
 
     def read() -> dict[str, float]:
         lines = requests.get(url, timeout=30).text.splitlines()
-        found = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
-        return {name: float(value) for name, value in found}
+        pairs = (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+        return {name: float(value) for name, value in pairs}
 
     # the backends of other collectors count until they end
     until(lambda: not one(connection, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'accounting'"))
@@ -366,7 +366,7 @@ def test_metrics_name_what_was_recorded_and_until_when(
         cluster.put(pod("research", "three"))
         until(lambda: read()[rows] == before + 3)
         until(lambda: cluster.watches > watches)
-        found = read()
-        assert abs(found[f'{until_when}{{source="kubernetes"}}'] - collected(connection).timestamp()) < 30
-        assert {name for name in found if until_when in name} == {f'{until_when}{{source="kubernetes"}}'}
+        metrics = read()
+        assert abs(metrics[f'{until_when}{{source="kubernetes"}}'] - collected(connection).timestamp()) < 30
+        assert {name for name in metrics if until_when in name} == {f'{until_when}{{source="kubernetes"}}'}
         assert requests.get(f"http://127.0.0.1:{port}/", timeout=30).status_code == 404

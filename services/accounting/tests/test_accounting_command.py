@@ -32,10 +32,10 @@ Connection = psycopg.Connection[Any]
 
 @pytest.fixture(scope="module")
 def records(postgresql: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) -> Records:
-    found = migrated_database(postgresql, "accounting_command", tmp_path_factory.mktemp("command"))
-    with found.connect() as connection:
+    database = migrated_database(postgresql, "accounting_command", tmp_path_factory.mktemp("command"))
+    with database.connect() as connection:
         load(connection, make_year(3, users=20, days=40))
-    return found
+    return database
 
 
 @pytest.fixture
@@ -68,10 +68,10 @@ def test_the_tables_answer_the_questions(run: Any, monkeypatch: pytest.MonkeyPat
 
 
 def test_json_has_all_answers(run: Any) -> None:
-    found = json.loads(run("--json").stdout)
-    assert found["start"] == "2025-01-01T00:00:00Z"
-    assert {row["level"] for row in found["allocation"]} == {"node", "instance", "pod"}
-    assert all(row["service_units"] == pytest.approx(row["cpu_hours"] + 2 * row["card_hours"]) for row in found["work"])
+    usage = json.loads(run("--json").stdout)
+    assert usage["start"] == "2025-01-01T00:00:00Z"
+    assert {row["level"] for row in usage["allocation"]} == {"node", "instance", "pod"}
+    assert all(row["service_units"] == pytest.approx(row["cpu_hours"] + 2 * row["card_hours"]) for row in usage["work"])
 
 
 def test_csv_and_html_are_written(run: Any, tmp_path: Path) -> None:
@@ -138,9 +138,9 @@ def usage(number: int, flavor: str, started: datetime, ended: datetime | None = 
 
 @pytest.fixture
 def connection(records: Records) -> Iterator[Connection]:
-    with records.connect() as found:
-        found.execute("TRUNCATE instance; DELETE FROM collection WHERE source = 'nova'")
-        yield found
+    with records.connect() as opened:
+        opened.execute("TRUNCATE instance; DELETE FROM collection WHERE source = 'nova'")
+        yield opened
 
 
 def collect(connection: Connection, at: datetime, *usages: Any) -> list[Any]:
@@ -165,8 +165,8 @@ def test_a_member_asks_for_the_sites_own_project() -> None:
     model = load_site(find_site("campus")).cloud
     assert model is not None
     usages, names = read_usages(cloud, model, {"start": "2026-03-01T00:00:00"})
-    (found,) = read_usage(usages, ALIASES, names)
-    assert (found.name, found.project) == ("vm-1", "campus")
+    (instance,) = read_usage(usages, ALIASES, names)
+    assert (instance.name, instance.project) == ("vm-1", "campus")
     asked["/os-simple-tenant-usage/p1"] = Answer(tenant_usage={})
     assert read_usages(cloud, model, {})[0] == []
 

@@ -74,19 +74,23 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A Prometheus that has stored these samples."""
     binaries, directory = prometheus_binaries(), tmp_path_factory.mktemp("prometheus")
     lines = ["# TYPE tokens counter"]
-    lines += [f'tokens_total{{pod="{pod}"}} {value} {at}' for pod, (_, found) in SERIES.items() for at, value in found]
+    lines += [
+        f'tokens_total{{pod="{pod}"}} {value} {at}' for pod, (_, samples) in SERIES.items() for at, value in samples
+    ]
     lines += ["# TYPE tokens_created gauge"]
-    lines += [f'tokens_created{{pod="{pod}"}} {made} {at}' for pod, (made, found) in SERIES.items() for at, _ in found]
+    lines += [
+        f'tokens_created{{pod="{pod}"}} {made} {at}' for pod, (made, samples) in SERIES.items() for at, _ in samples
+    ]
     (text := directory / "samples.txt").write_text("\n".join([*lines, "# EOF", ""]))
     live = f"127.0.0.1:{free_port()}"
     scrape = {"job_name": "live", "scrape_interval": "1s", "static_configs": [{"targets": [live]}]}
     (configuration := directory / "prometheus.yml").write_text(json.dumps({"scrape_configs": [scrape]}))
     done = runner(binaries / "promtool")("tsdb", "create-blocks-from", "openmetrics", text, directory / "data")
     assert done.returncode == 0, done.stderr
-    found = f"http://127.0.0.1:{free_port()}"
+    address = f"http://127.0.0.1:{free_port()}"
     command = [
         str(binaries / "prometheus"), f"--config.file={configuration}", f"--storage.tsdb.path={directory / 'data'}",
-        "--storage.tsdb.retention.time=100y", f"--web.listen-address={found.removeprefix('http://')}",
+        "--storage.tsdb.retention.time=100y", f"--web.listen-address={address.removeprefix('http://')}",
     ]  # fmt: skip
     client = [str(service_python("accounting")), "-c", CLIENT, live.rpartition(":")[2]]
     with (
@@ -96,12 +100,12 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     ):
         try:
             eventually(
-                lambda: _ready(found),
+                lambda: _ready(address),
                 120,
                 "Prometheus is ready",
                 hopeless=lambda: None if process.poll() is None else (directory / "log").read_text(),
             )
-            yield found
+            yield address
         finally:
             process.terminate()
             counting.terminate()
@@ -119,15 +123,15 @@ def growth(url: str, hour: int, metric: str = "tokens") -> dict[str, float]:
     command = [str(service_python("accounting")), "-c", PROGRAM, url, str(HOUR + hour * 3600), metric]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return {pod: value for pod, value in found.items() if value}
+    by_pod: dict[str, Any] = json.loads(done.stdout)
+    return {pod: value for pod, value in by_pod.items() if value}
 
 
 def test_each_hour_has_what_was_counted_in_it(url: str) -> None:
     hours = [growth(url, hour) for hour in (0, 1, 2)]
     steady = dict(SERIES["steady"][1])
     ends = [steady[max(at for at in steady if at <= HOUR + hour * 3600)] for hour in range(4)]
-    assert [one.pop("steady") for one in hours] == [ends[1] - ends[0], ends[2] - ends[1], ends[3] - ends[2]]
+    assert [hour.pop("steady") for hour in hours] == [ends[1] - ends[0], ends[2] - ends[1], ends[3] - ends[2]]
     assert hours == [{"ended": 11}, {"new": 1104, "late": 9, "old": 5, "restarted": 8}, {"unseen": 60}]
     # the result of `increase` is not what was counted
     asked = {"query": "sum(increase(tokens_total[1h]))", "time": str(HOUR + 7200)}
@@ -140,7 +144,7 @@ def test_the_first_value_of_a_new_counter_counts(url: str) -> None:
 
     def counted() -> float:
         hour = int((time.time() - HOUR) // 3600)
-        return sum(growth(url, one, "live").get("client", 0) for one in (hour - 1, hour))
+        return sum(growth(url, begin, "live").get("client", 0) for begin in (hour - 1, hour))
 
     eventually(lambda: counted() > 0, 120, "the counter is scraped")
     assert counted() == 5

@@ -170,14 +170,14 @@ def test_jobs_of_one_name_are_a_batch(reading: Reading) -> None:
     reading.until(lambda: len(reading.jobs()) == 7)
     window = (END - timedelta(days=1), END + timedelta(days=1))
     answers = ask(reading.connection, "lab", *window, None, ServiceUnits())
-    ada, train, bob = sorted(answers.batches, key=lambda one: (one.username, one.batch))
+    ada, train, bob = sorted(answers.batches, key=lambda batch: (batch.username, batch.batch))
     assert (train.tasks, train.tasks_at_once, train.cpus_at_once, train.cards_at_once) == (1, 1, 4.0, 1)
     assert (ada.tenant, ada.username, ada.batch, ada.tasks, ada.tasks_at_once) == ("research", "ada", "infer", 3, 2)
     assert (ada.cpus_at_once, ada.cards_at_once, ada.memory_gib_at_once) == (8.0, 2, 4.0)
     assert (ada.received_gib, ada.cpu_hours_used) == (1.5, 1.0)
     assert (ada.starts, ada.ends) == (END - timedelta(seconds=3600), END)
     assert (bob.username, bob.tasks, bob.tasks_at_once) == ("bob", 1, 1)
-    (table,) = (one for one in tables(answers) if one.title.startswith("Batches"))
+    (table,) = (table for table in tables(answers) if table.title.startswith("Batches"))
     assert table.rows[0] == ("research", "ada", "infer", 3, 2, 8.0, 2, 4.0, 1536.0, 60.0)
 
 

@@ -26,8 +26,8 @@ Call = Callable[..., requests.Response]
 
 @pytest.fixture(scope="module")
 def issuer() -> Iterator[Issuer]:
-    with running_issuer(AUDIENCE.name) as found:
-        yield found
+    with running_issuer(AUDIENCE.name) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +46,8 @@ def api(records: Records, issuer: Issuer, tmp_path_factory: pytest.TempPathFacto
         "ACCOUNTING_MAXIMUM_BYTES": str(BYTES),
     }
     directory = tmp_path_factory.mktemp("api")
-    with running(service_python("accounting"), ["-m", "accounting", "serve"], settings, port, directory) as found:
-        yield found
+    with running(service_python("accounting"), ["-m", "accounting", "serve"], settings, port, directory) as service:
+        yield service
 
 
 @pytest.fixture(autouse=True)
@@ -90,13 +90,13 @@ def refused(answer: requests.Response, status: int, *texts: str) -> None:
 
 def test_a_member_writes_and_reads_the_rows_of_the_tenant(as_user: Callable[..., Call]) -> None:
     carol = as_user("carol", "hep")
-    one = {"name": "loss", "value": 1, "unit": "nat", "at": "2026-11-23T10:00:00+02:00", "labels": {"run": "a"}}
-    answer = carol("POST", json=one)
+    measurement = {"name": "loss", "value": 1, "unit": "nat", "at": "2026-11-23T10:00:00+02:00", "labels": {"run": "a"}}
+    answer = carol("POST", json=measurement)
     assert (answer.status_code, answer.content) == (201, b"")
     assert carol("POST", json=[{"name": "loss", "value": 0.5}, {"name": "rate", "value": -3e-7}]).status_code == 201
     rows = found(carol("GET", params={"order": "value.desc"}))
     assert [row["value"] for row in rows] == [1, 0.5, -3e-7]
-    assert rows[0].items() >= {**one, "at": "2026-11-23T08:00:00+00:00"}.items()
+    assert rows[0].items() >= {**measurement, "at": "2026-11-23T08:00:00+00:00"}.items()
     assert {(row["tenant"], row["username"]) for row in rows} == {("hep", "carol")}
     assert found(as_user("dave", "hep")("GET")) == found(carol("GET"))
 
@@ -179,7 +179,7 @@ def test_sql_in_a_request_is_text(as_user: Callable[..., Call], text: str) -> No
         refused(stored, 400)
     else:
         assert stored.status_code == 201
-        assert [{key: one[key] for key in row} for one in found(eve("GET"))] == [row]
+        assert [{key: entry[key] for key in row} for entry in found(eve("GET"))] == [row]
     # a name that holds what separates tenants makes its holder a member of none
     assert "secret" not in as_user(text, text)("GET").text
     assert len(found(as_user("carol", "hep")("GET"))) == 1

@@ -45,9 +45,9 @@ def about(connection: psycopg.Connection[Any], start: datetime) -> dict[str, Any
 
 def rounded(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: rounded(one) for key, one in value.items()}
+        return {key: rounded(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [rounded(one) for one in value]
+        return [rounded(item) for item in value]
     return float(f"{value:.9g}") if isinstance(value, float) else value
 
 
@@ -148,8 +148,8 @@ with DatabaseSettings().connect() as connection:
         command, env=dict(records.environment), capture_output=True, text=True, check=False, timeout=60
     )
     assert done.returncode == 0, done.stderr
-    found: dict[str, int] = json.loads(done.stdout)
-    return found
+    counts: dict[str, int] = json.loads(done.stdout)
+    return counts
 
 
 @pytest.mark.parametrize(

@@ -66,19 +66,19 @@ def test_every_older_version_becomes_the_newest_with_its_rows(
 
 def rows(connection: psycopg.Connection[Any]) -> dict[str, int]:
     """How many rows the tables of the first version have."""
-    found = {}
+    counts = {}
     for table in ("instance", "node", "pod", "pod_usage", "card_energy", "job"):
         row = connection.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608  # names of this module
         assert row is not None
-        found[table] = row[0]
-    return found
+        counts[table] = row[0]
+    return counts
 
 
 def test_migrating_again_and_at_once_changes_nothing(postgresql: PostgreSQL, tmp_path: Path) -> None:
     records = empty_database(postgresql, "accounting_at_once", tmp_path)
     done = service_commands("accounting").at_once([(records.environment, ["migrate"])] * 3)
-    assert [one.returncode for one in done] == [0, 0, 0], [one.stderr for one in done]
-    assert sorted(json.loads(one.stdout)["before"] for one in done) == [0, len(VERSIONS), len(VERSIONS)]
+    assert [process.returncode for process in done] == [0, 0, 0], [process.stderr for process in done]
+    assert sorted(json.loads(process.stdout)["before"] for process in done) == [0, len(VERSIONS), len(VERSIONS)]
 
 
 def test_a_migration_that_fails_leaves_nothing(postgresql: PostgreSQL, tmp_path: Path) -> None:
@@ -86,8 +86,8 @@ def test_a_migration_that_fails_leaves_nothing(postgresql: PostgreSQL, tmp_path:
     with records.connect() as connection:
         connection.execute("CREATE TABLE job (in_the_way integer)")
         assert records.run("migrate").returncode != 0
-        found = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
-        assert found == [("job",)]
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+        assert tables == [("job",)]
         connection.execute("DROP TABLE job")
         assert records.run("migrate").returncode == 0
 

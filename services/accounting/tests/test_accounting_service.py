@@ -34,9 +34,9 @@ def test_values_name_the_tenants_and_the_cards(lab_with: LabWith, values_of: Val
 
 def test_prometheus_reads_the_collector_alone(lab_with: LabWith, objects_of: ObjectsOf) -> None:
     site_file = lab_with(SERVICE, measurements={})
-    found = {(o["kind"], o["metadata"]["name"]): o["spec"] for o in objects_of(SERVICE, site_file) if "spec" in o}
+    specs = {(o["kind"], o["metadata"]["name"]): o["spec"] for o in objects_of(SERVICE, site_file) if "spec" in o}
     annotations = {
-        name: found["Deployment", name]["template"]["metadata"]["annotations"].get("prometheus.io/port")
+        name: specs["Deployment", name]["template"]["metadata"]["annotations"].get("prometheus.io/port")
         for name in ("accounting", "accounting-measurements")
     }
     assert annotations == {"accounting": "9101", "accounting-measurements": None}

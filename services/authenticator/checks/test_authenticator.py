@@ -27,10 +27,10 @@ LEARN_SECONDS = 120.0
 @pytest.fixture(scope="module")
 def settings(site: Site) -> Authenticator:
     """The authenticator's entry in site.yaml."""
-    found = SERVICE.of(site)
-    if found is None:
+    section = SERVICE.of(site)
+    if section is None:
         pytest.skip(f"site {site.name} has no platform.services.authenticator")
-    return found
+    return section
 
 
 @pytest.fixture(scope="module")
@@ -44,12 +44,12 @@ def test_site_and_tenant_are_this_site(api: Api, site: Site) -> None:
     """The API lists this site and its tenant, with the issuer's public key, whatever token comes with the request."""
 
     def tenant() -> Any:
-        (found,) = envelope(api.get("/v3/tenants", FAULTY))["result"]
-        return found
+        (result,) = envelope(api.get("/v3/tenants", FAULTY))["result"]
+        return result
 
-    found = settled(tenant, lambda one: bool(one["public_key"]), LEARN_SECONDS, pause=1)
-    assert (found["tenant_id"], found["site_id"], found["base_url"]) == (site.name, site.name, api.url)
-    load_pem_public_key(found["public_key"].encode())
+    entry = settled(tenant, lambda result: bool(result["public_key"]), LEARN_SECONDS, pause=1)
+    assert (entry["tenant_id"], entry["site_id"], entry["base_url"]) == (site.name, site.name, api.url)
+    load_pem_public_key(entry["public_key"].encode())
     (own,) = envelope(api.get("/v3/sites", FAULTY))["result"]
     assert (own["site_id"], own["base_url"]) == (site.name, api.url)
 
@@ -61,7 +61,9 @@ def test_a_wrong_password_is_refused(api: Api) -> None:
     def answer() -> requests.Response:
         return api.http.post(f"{api.url}/v3/oauth2/tokens", json=body, timeout=30)
 
-    response = settled(answer, lambda found: found.status_code < requests.codes.server_error, LEARN_SECONDS, pause=1)
+    response = settled(
+        answer, lambda response: response.status_code < requests.codes.server_error, LEARN_SECONDS, pause=1
+    )
     # 400: an external issuer without logins by password
     assert response.status_code in (400, 401), response.text
     assert response.json()["message"]
@@ -91,7 +93,7 @@ def test_as_many_pods_as_in_the_site_file(kubectl: Kubectl, settings: Authentica
     options = ("--namespace", SERVICE.namespace_of(site), "--output", "json")
 
     def ready() -> int:
-        found = json.loads(kubectl("get", "deployment", SERVICE.name, *options))
-        return int(found["status"].get("readyReplicas", 0))
+        deployment = json.loads(kubectl("get", "deployment", SERVICE.name, *options))
+        return int(deployment["status"].get("readyReplicas", 0))
 
-    assert settled(ready, lambda found: found == settings.replicas) == settings.replicas
+    assert settled(ready, lambda count: count == settings.replicas) == settings.replicas

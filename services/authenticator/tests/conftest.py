@@ -213,9 +213,9 @@ class Browser(Window):
 
 def shown_token(page: str) -> str:
     """Of the page at the end of its creation."""
-    found = re.search(r'<pre [^>]*id="token">([^<]+)</pre>', page)
-    assert found, page
-    return found.group(1)
+    match = re.search(r'<pre [^>]*id="token">([^<]+)</pre>', page)
+    assert match, page
+    return match.group(1)
 
 
 def browser_at(service: Service) -> Browser:

@@ -70,18 +70,18 @@ def test_the_public_key_rotates_and_outlives_an_outage(start_authenticator: Star
 
 def test_a_login_gives_tokens_of_the_issuer(authenticator: Service, login: Login) -> None:
     response = post(authenticator, password(), **FAULTY)
-    found = result(response, 201)
+    tokens = result(response, 201)
     assert response.headers["Cache-Control"] == "no-store"
-    access = found["access_token"]
+    access = tokens["access_token"]
     assert (access["expires_in"], access["jti"]) == (300, "one")
     assert access["expires_at"].endswith("+00:00")
-    assert found["refresh_token"]["expires_in"] == 1800
+    assert tokens["refresh_token"]["expires_in"] == 1800
     (form,) = login.forms
     assert form == {**password(), "scope": "openid", "client_id": "authenticator", "client_secret": CLIENT_SECRET}
     for headers in ({"X-Tapis-Token": access["access_token"]}, {"Authorization": f"Bearer {access['access_token']}"}):
         profile = result(get(authenticator, "/oauth2/userinfo", **headers))
         assert profile == {"username": "ada", "name": "", "email": "ada@example.org"}
-    again = {"grant_type": "refresh_token", "refresh_token": found["refresh_token"]["refresh_token"]}
+    again = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]["refresh_token"]}
     assert result(post(authenticator, again), 201)["access_token"]["access_token"]
 
 
@@ -106,14 +106,14 @@ def test_a_client_of_the_caller_is_used(authenticator: Service, login: Login) ->
 
 def test_refusals_show_what_to_do(authenticator: Service, login: Login) -> None:
     assert "password is wrong" in result(post(authenticator, password(word="guess")), 401)
-    told = result(post(authenticator, password("new")), 400)
-    assert "temporary password" in told
-    assert ACCOUNT in told
+    message = result(post(authenticator, password("new")), 400)
+    assert "temporary password" in message
+    assert ACCOUNT in message
     for error in ("unauthorized_client", "unsupported_grant_type"):
         login.broken = 400, {"error": error}
-        told = result(post(authenticator, password()), 400)
-        assert "personal access token" in told
-        assert WEB in told
+        message = result(post(authenticator, password()), 400)
+        assert "personal access token" in message
+        assert WEB in message
 
 
 @pytest.mark.parametrize(

@@ -50,12 +50,12 @@ def test_a_token_logs_in_in_place_of_the_password(authenticator: Service, login:
     (before,) = result(get(authenticator, LIST, **bearer(jwt)))
     assert (before["id"], before["name"], before["last_used"]) == (parts(token)[0], "ci", None)
     login.forms.clear()
-    found = result(post(authenticator, password("Ada", token), **{"X-Request-ID": "personal"}), 201)
-    assert found.keys() == {"access_token"}, "no refresh token: the personal one is to be used again"
-    assert found["access_token"]["expires_in"] == 300
+    tokens = result(post(authenticator, password("Ada", token), **{"X-Request-ID": "personal"}), 201)
+    assert tokens.keys() == {"access_token"}, "no refresh token: the personal one is to be used again"
+    assert tokens["access_token"]["expires_in"] == 300
     (form,) = login.forms
     assert (form["grant_type"], form["client_id"]) == ("refresh_token", LOGIN_CLIENT)
-    profile = result(get(authenticator, "/oauth2/userinfo", **bearer(found["access_token"]["access_token"])))
+    profile = result(get(authenticator, "/oauth2/userinfo", **bearer(tokens["access_token"]["access_token"])))
     assert profile["username"] == "ada"
     record = authenticator.logged(event="audit", request_id="personal")
     assert (record["action"], record["object"]) == ("tokens.create", f"personal-access-tokens/{before['id']}")
@@ -86,9 +86,9 @@ def test_what_does_not_log_in_is_refused_in_one_text(
         password("ada", revoked),
         {"grant_type": "refresh_token", "refresh_token": revoked},
     ]
-    told = {result(post(authenticator, body), 401) for body in wrong}
-    assert len(told) == 1, told
-    assert WEB in told.pop()
+    messages = {result(post(authenticator, body), 401) for body in wrong}
+    assert len(messages) == 1, messages
+    assert WEB in messages.pop()
     assert login.forms == [], "the issuer is not asked"
     assert result(post(authenticator, password("ada", token)), 201)
 
@@ -139,7 +139,7 @@ def test_tokens_are_listed_and_revoked_by_their_owner_only(
     assert result(post(authenticator, password("ada", token)), 201)
     browser.create_token("expired")
     sql("UPDATE personal_access_tokens SET expires = now() WHERE name = 'expired'")
-    assert [one["name"] for one in result(get(authenticator, LIST, **bearer(ada)))] == ["ci"]
+    assert [token["name"] for token in result(get(authenticator, LIST, **bearer(ada)))] == ["ci"]
     assert sql("SELECT count(*) FROM personal_access_tokens") == "1", "the expired one is deleted"
     assert result(delete(authenticator, token_id, ada)) == ""
     deleted = {"action": "personal-access-tokens.delete", "object": f"personal-access-tokens/{token_id}"}

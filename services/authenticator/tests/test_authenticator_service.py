@@ -75,7 +75,9 @@ def test_the_lab_s_values(lab: Path, values_of: ValuesOf) -> None:
 
 
 def test_its_clients_get_tokens_of_users_for_all_services(lab: Path, context_of: Callable[..., Any]) -> None:
-    clients = {one["id"]: one for one in json.loads(context_of(KEYCLOAK, lab).secret_data()["site.json"])["clients"]}
+    clients = {
+        client["id"]: client for client in json.loads(context_of(KEYCLOAK, lab).secret_data()["site.json"])["clients"]
+    }
     passwords, login = clients["authenticator"], clients["authenticator-login"]
     for client in (passwords, login):
         assert not client["service_account"]
@@ -83,8 +85,8 @@ def test_its_clients_get_tokens_of_users_for_all_services(lab: Path, context_of:
     assert (passwords["redirect_urls"], passwords["logout_urls"]) == ([], [])
     assert login["redirect_urls"] == ["https://tokens.lab.strata.test/.login/callback"]
     assert login["logout_urls"] == ["https://tokens.lab.strata.test/.logout"]
-    assert [name for name, one in clients.items() if one.get("passwords")] == ["authenticator"]
-    assert [name for name, one in clients.items() if one.get("offline")] == ["authenticator-login"]
+    assert [name for name, client in clients.items() if client.get("passwords")] == ["authenticator"]
+    assert [name for name, client in clients.items() if client.get("offline")] == ["authenticator-login"]
 
 
 def test_an_external_issuer(lab: Path, tmp_path: Path, values_of: ValuesOf) -> None:
@@ -113,7 +115,7 @@ def test_the_name_of_the_api_is_the_site_s(lab: Path, tmp_path: Path) -> None:
     def named(name: str) -> Path:
         return changed(lab, tmp_path, lambda platform: platform.update({"api_hostname": name}))
 
-    urls = [one.url for one in published(load_site(named("interface"))) if one.key == SERVICE.key]
+    urls = [service.url for service in published(load_site(named("interface"))) if service.key == SERVICE.key]
     assert urls == ["https://tokens.lab.strata.test/", "https://interface.lab.strata.test/v3/oauth2"]
     planned = plan(load_site(named("interface"))).platform
     assert planned is not None

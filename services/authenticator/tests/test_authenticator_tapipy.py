@@ -47,15 +47,15 @@ def test_tapipy_finds_its_tenant_and_logs_in(authenticator: Service, login: Logi
     assert isinstance(login.issuer.keys[0], RsaKey)
     done = run_tapipy(SCRIPT, STRATA_API_URL=authenticator.url, PASSWORD=PASSWORD)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["claims"] == ["lab", "ada"]
-    assert found["tenant"] == "lab"
-    assert found["sites"] == ["lab"]
-    assert found["user"] == "ada"
-    assert found["by token"] == ["lab", "ada@example.org"]
-    assert "password is wrong" in found["wrong"]
-    assert found["faulty"] == ["lab"]
-    assert "signature algorithm" in found["refused"]
+    output = json.loads(done.stdout)
+    assert output["claims"] == ["lab", "ada"]
+    assert output["tenant"] == "lab"
+    assert output["sites"] == ["lab"]
+    assert output["user"] == "ada"
+    assert output["by token"] == ["lab", "ada@example.org"]
+    assert "password is wrong" in output["wrong"]
+    assert output["faulty"] == ["lab"]
+    assert "signature algorithm" in output["refused"]
 
 
 def test_the_documented_lines_work(authenticator: Service, browser: Browser) -> None:

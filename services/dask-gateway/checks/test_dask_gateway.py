@@ -24,8 +24,8 @@ def url(context: SiteContext) -> str:
     """The gateway, as browsers reach it."""
     if SERVICE.of(context.site) is None:
         pytest.skip(f"site {context.site.name} has no platform.services.{SERVICE.key}")
-    (found,) = (one.url for one in published(context.site) if one.key == SERVICE.key)
-    return found.rstrip("/")
+    (address,) = (entry.url for entry in published(context.site) if entry.key == SERVICE.key)
+    return address.rstrip("/")
 
 
 def test_only_dashboards_are_published_on_a_host_without_logins(
@@ -35,7 +35,7 @@ def test_only_dashboards_are_published_on_a_host_without_logins(
     assert http.get(f"{url}/api/health", timeout=SECONDS).json() == {"status": "pass"}
     assert http.get(f"{url}/api/v1/clusters/", timeout=SECONDS).status_code == 404
     assert http.get(f"{url}/clusters/research.none/status", timeout=SECONDS).status_code == 404
-    (hub,) = (one.url for one in published(context.site) if one.key == "jupyterhub")
+    (hub,) = (entry.url for entry in published(context.site) if entry.key == "jupyterhub")
     assert http.get(f"{hub}services/{NAME}/api/health", timeout=SECONDS).status_code == 404
 
 
@@ -43,13 +43,21 @@ def test_only_dashboards_are_published_on_a_host_without_logins(
 def test_the_controller_runs(kubectl: Kubectl) -> None:
     """Dask Gateway's pod runs with its controller, and every running cluster has a scheduler."""
     listed = json.loads(kubectl("get", "pods", "--namespace", NAMESPACE.name, "--output", "json"))["items"]
-    ready = {one["name"]: one["ready"] for pod in listed for one in pod["status"].get("containerStatuses", ())}
+    ready = {
+        container["name"]: container["ready"]
+        for pod in listed
+        for container in pod["status"].get("containerStatuses", ())
+    }
     assert ready == {"controller": True, "gateway": True}
     clusters = json.loads(kubectl("get", "daskclusters", "--all-namespaces", "--output", "json"))["items"]
     pods = ("get", "pods", "--all-namespaces", "--selector=app.kubernetes.io/component=dask-scheduler", "--output=json")
     schedulers = {pod["metadata"]["name"] for pod in json.loads(kubectl(*pods))["items"]}
-    running = {f"dask-scheduler-{one['metadata']['name']}" for one in clusters if phase(one) == "Running"}
-    ended = {f"dask-scheduler-{one['metadata']['name']}" for one in clusters if phase(one) in ("Stopped", "Failed")}
+    running = {f"dask-scheduler-{cluster['metadata']['name']}" for cluster in clusters if phase(cluster) == "Running"}
+    ended = {
+        f"dask-scheduler-{cluster['metadata']['name']}"
+        for cluster in clusters
+        if phase(cluster) in ("Stopped", "Failed")
+    }
     assert running <= schedulers
     assert not ended & schedulers
 

@@ -150,5 +150,5 @@ def sums(directory: Path) -> list[int]:
             using,
             *("python3", "-c", CLUSTER, NAME, str(proxy), str(port), str(WORKERS)),
         )
-    found: list[int] = json.loads(output.splitlines()[-1])
-    return found
+    totals: list[int] = json.loads(output.splitlines()[-1])
+    return totals

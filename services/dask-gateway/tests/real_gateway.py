@@ -90,13 +90,13 @@ def _three_ports() -> int:
         return first
 
 
-def until(what: str, found: Callable[[], Any], log: Path | None = None) -> Any:
-    """What `found` returns, once it is true."""
+def until(what: str, condition: Callable[[], Any], log: Path | None = None) -> Any:
+    """What `condition` returns, once it is true."""
     value: Any = None
 
     def ask() -> Any:
         nonlocal value
-        value = found()
+        value = condition()
         return value
 
     try:
@@ -159,8 +159,8 @@ class Gateway:
         """Of one cluster."""
         selector = f"--selector=gateway.dask.org/cluster={cluster}"
         listed = self.api.kubectl("get", kind, "--namespace", namespace, selector, "--output", "json")
-        found: list[dict[str, Any]] = json.loads(listed)["items"]
-        return found
+        items: list[dict[str, Any]] = json.loads(listed)["items"]
+        return items
 
     def running_cluster(self, user: str, **options: Any) -> tuple[str, str]:
         """Namespace and name of a cluster of the user whose scheduler runs, as the kubelet would report it."""
@@ -183,7 +183,7 @@ class Gateway:
         return namespace, name
 
     def run_pod(self, namespace: str, pod: dict[str, Any]) -> None:
-        (container,) = (one["name"] for one in pod["spec"]["containers"])
+        (container,) = (item["name"] for item in pod["spec"]["containers"])
         state = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
         status = {
             "phase": "Running",

@@ -50,12 +50,12 @@ def gateway(
         charts = {name.removeprefix("dask-tenant-"): objects for name, objects in made.items()}
         context = running(api_server, tmp_path_factory.mktemp("gateway"), charts, ("research", "biology"))
         gateways.append(stack.enter_context(context))
-    (found,) = gateways
-    found.hub.started = {user: now() - timedelta(minutes=5) for user in ("ada", "eve", "nobody")}
-    yield found
-    found.hub.up = found.hub.scope = True
-    found.hub.started = {}
-    until("clusters stay", lambda: not clusters(found, "ada") and not clusters(found, "eve"), found.log)
+    (shared,) = gateways
+    shared.hub.started = {user: now() - timedelta(minutes=5) for user in ("ada", "eve", "nobody")}
+    yield shared
+    shared.hub.up = shared.hub.scope = True
+    shared.hub.started = {}
+    until("clusters stay", lambda: not clusters(shared, "ada") and not clusters(shared, "eve"), shared.log)
 
 
 def clusters(gateway: Gateway, user: str) -> Any:
@@ -72,10 +72,10 @@ def test_pods_of_a_cluster_are_the_users_in_the_namespace_of_the_tenant(gateway:
     assert gateway.heartbeat(namespace, name, "forged", 2).status_code == 401
     # more than maximum_workers
     assert gateway.heartbeat(namespace, name, token, 5).ok
-    found = until(
+    cluster_pods = until(
         "no workers", lambda: len(pods := gateway.objects("pods", namespace, name)) == 4 and pods, gateway.log
     )
-    for pod in found:
+    for pod in cluster_pods:
         assert pod["metadata"]["annotations"]["hub.jupyter.org/username"] == "ada"
         (container,) = pod["spec"]["containers"]
         assert container["image"] == IMAGE
@@ -83,16 +83,17 @@ def test_pods_of_a_cluster_are_the_users_in_the_namespace_of_the_tenant(gateway:
         assert (notebook / container["args"][0]).exists()
         assert pod["spec"]["automountServiceAccountToken"] is False
     priorities = {
-        pod["metadata"]["labels"]["app.kubernetes.io/component"]: pod["spec"]["priorityClassName"] for pod in found
+        pod["metadata"]["labels"]["app.kubernetes.io/component"]: pod["spec"]["priorityClassName"]
+        for pod in cluster_pods
     }
     assert priorities == {"dask-scheduler": "interactive", "dask-worker": "batch"}
-    worker = next(pod for pod in found if "dask-worker" in pod["metadata"]["name"])
+    worker = next(pod for pod in cluster_pods if "dask-worker" in pod["metadata"]["name"])
     resources = worker["spec"]["containers"][0]["resources"]
     assert resources["limits"] == {"cpu": "2", "memory": str(2**29)}
     assert resources["requests"]["memory"] == str(2**29)
     # what is not deleted by the controller has an owner that is
-    (scheduler,) = (pod for pod in found if pod is not worker and "scheduler" in pod["metadata"]["name"])
-    owners = {owner["uid"] for pod in found for owner in pod["metadata"]["ownerReferences"]}
+    (scheduler,) = (pod for pod in cluster_pods if pod is not worker and "scheduler" in pod["metadata"]["name"])
+    owners = {owner["uid"] for pod in cluster_pods for owner in pod["metadata"]["ownerReferences"]}
     (service,) = gateway.objects("services", namespace, name)
     assert owners - {scheduler["metadata"]["uid"]} == {scheduler["metadata"]["ownerReferences"][0]["uid"]}
     assert [owner["uid"] for owner in service["metadata"]["ownerReferences"]] == [scheduler["metadata"]["uid"]]
@@ -177,9 +178,9 @@ def test_parts_that_were_killed_leave_no_orphans(gateway: Gateway) -> None:
 
 def live(gateway: Gateway, namespace: str, name: str) -> list[str]:
     """The schedulers' pods; without a kubelet, a deleted one has a timestamp of its deletion or is gone."""
-    found = gateway.objects("pods", namespace, name)
+    pods = gateway.objects("pods", namespace, name)
     return [
         pod["metadata"]["name"]
-        for pod in found
+        for pod in pods
         if "deletionTimestamp" not in pod["metadata"] and "scheduler" in pod["metadata"]["name"]
     ]

@@ -56,7 +56,7 @@ def test_what_clusters_serve_is_not_on_the_hosts_of_services_with_logins(
     site = load_site(site_file)
     (ingress,) = (item for item in objects_of(SERVICE, site_file) if item["kind"] == "Ingress")
     (rule,) = ingress["spec"]["rules"]
-    assert rule["host"] not in {one.host for one in published(site) if one.key != SERVICE.key}
+    assert rule["host"] not in {service.host for service in published(site) if service.key != SERVICE.key}
     assert values_of(JUPYTERHUB, site_file)["singleuser"]["extraEnv"]["DASK_GATEWAY__PUBLIC_ADDRESS"] == (
         f"https://{rule['host']}"
     )

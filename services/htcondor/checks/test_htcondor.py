@@ -44,8 +44,8 @@ def queue(context: SiteContext, kubectl: Kubectl) -> Iterator[Queue]:
         pytest.skip(f"site {site.name} has no platform.services.{SERVICE.key}")
     if not site.platform.tenants:
         pytest.skip("the site has no tenants")
-    with opened_queue(kubectl, site.platform.tenants[0].name) as found:
-        yield found
+    with opened_queue(kubectl, site.platform.tenants[0].name) as opened:
+        yield opened
 
 
 @pytest.fixture(scope="module")

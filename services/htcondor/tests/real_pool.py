@@ -122,8 +122,8 @@ class RealPool:
         """Waits for a status of a job."""
 
         def waiting() -> str | None:
-            found = self.ad(cluster, "JobStatus", "HoldReason")
-            return None if found[0] == str(status) else f"status {status} of job {cluster}, which has {found}"
+            values = self.ad(cluster, "JobStatus", "HoldReason")
+            return None if values[0] == str(status) else f"status {status} of job {cluster}, which has {values}"
 
         said = wait_until(waiting, SECONDS)
         assert said is None, said
@@ -156,8 +156,8 @@ def _files(directory: Path, content: Mapping[str, str]) -> Path:
 
 def _configuration(objects: Sequence[Mapping[str, Any]], *parts: str) -> dict[str, str]:
     names = [f"htcondor-{part}" for part in parts]
-    found = (o["data"] for o in objects if o["kind"] == "ConfigMap" and o["metadata"]["name"] in names)
-    return {name: text for data in found for name, text in data.items()}
+    config_maps = (o["data"] for o in objects if o["kind"] == "ConfigMap" and o["metadata"]["name"] in names)
+    return {name: text for data in config_maps for name, text in data.items()}
 
 
 def _init_container(objects: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -215,7 +215,7 @@ def running(objects: Sequence[Mapping[str, Any]], directory: Path) -> Iterator[R
             f"--env=CONDOR_CONFIG={PROGRAMS}/etc/condor_config",
             f"--volume={directory}/programs:{PROGRAMS}:ro",
             f"--volume={directory}/shared:/shared/research",
-            *(f"--volume={one}" for one in programs),
+            *(f"--volume={program}" for program in programs),
             f"--entrypoint={PROGRAMS}/bin/condor-entrypoint",
             command=(images[named], f"{PROGRAMS}/sbin/condor_master", "-f"),
             STRATA_IMAGE=named,

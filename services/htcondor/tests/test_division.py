@@ -76,8 +76,8 @@ def content(folder: Path) -> dict[str, str]:
 
 def test_each_tenant_has_its_jobs_files_and_history(division: Any, spool: Path) -> None:
     division.divide(spool, ["research", "ml-team", "new"])
-    found = content(spool)
-    assert set(found) == {
+    contents = content(spool)
+    assert set(contents) == {
         f"tenants/{tenant}/{name}"
         for tenant, cluster in (("research", 1), ("ml-team", 10001))
         for name in ("job_queue.log", "history", "history.20261101T000000", "epoch_history",
@@ -85,18 +85,18 @@ def test_each_tenant_has_its_jobs_files_and_history(division: Any, spool: Path) 
     } | {"tenants/research/1/cluster1.ickpt.subproc0"}  # fmt: skip
     for owner, other, cluster in ((ADA, EVE, 1), (EVE, ADA, 10001)):
         tenant = owner.partition(".")[0]
-        log = found[f"tenants/{tenant}/job_queue.log"]
+        log = contents[f"tenants/{tenant}/job_queue.log"]
         assert owner in log
-        assert not [name for name, text in found.items() if name.startswith(f"tenants/{tenant}/") and other in text]
+        assert not [name for name, text in contents.items() if name.startswith(f"tenants/{tenant}/") and other in text]
         assert "103 0.0 NextClusterNum 10004\n" in log
         files = f"{spool}/tenants/{tenant}/1/0/cluster{cluster}.proc0.subproc0"
         assert f'103 {cluster}.0 Iwd "{files}"\n' in log
         # what a user wrote stays
         assert f'Args "-c {spool}/1/0/x {owner}"\n' in log
         assert f'GlobalJobId "access-point@lab#{cluster}.0#1795741863"\n' in log
-    assert "SUBMIT_Iwd" not in found["tenants/research/job_queue.log"]
-    assert "101 2.0" not in found["tenants/research/job_queue.log"]
-    history = found["tenants/research/history"]
+    assert "SUBMIT_Iwd" not in contents["tenants/research/job_queue.log"]
+    assert "101 2.0" not in contents["tenants/research/job_queue.log"]
+    history = contents["tenants/research/history"]
     begin = history.index("Args", 1)
     assert [line.split()[3] for line in history.splitlines() if line.startswith("***")] == ["0", str(begin)]
     assert (spool / "tenants" / "new").is_dir()

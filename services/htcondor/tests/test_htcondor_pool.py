@@ -49,8 +49,8 @@ def test_a_job_resumes_where_its_checkpoint_was(real_pool: RealPool) -> None:
 def test_a_tenant_with_a_dash_has_its_quota(real_pool: RealPool) -> None:
     """HTCondor's settings have no dashes in their names; the tenant keeps its own."""
     cluster = real_pool.submit(shell("true"), "ml-team.ada_b-c")
-    found = real_pool.ad(cluster, "AcctGroup", "AcctGroupUser", "AccountingGroup", at="ml-team")
-    assert found == ["ml-team", "ada_b-c", "ml_team.ada_b-c"]
+    values = real_pool.ad(cluster, "AcctGroup", "AcctGroupUser", "AccountingGroup", at="ml-team")
+    assert values == ["ml-team", "ada_b-c", "ml_team.ada_b-c"]
     assert real_pool.output("condor_config_val", "GROUP_QUOTA_ml_team").strip() == "4"
     with pytest.raises(AssertionError, match="the request is more than the tenant's quota of batch jobs"):
         real_pool.submit("request_cpus = 5", "ml-team.ada")

@@ -49,8 +49,8 @@ class Ad(dict[str, Any]):
 @pytest.fixture
 def api() -> Iterator[KubernetesApi]:
     """Kubernetes' API, empty."""
-    with KubernetesApi().running() as found:
-        yield found
+    with KubernetesApi().running() as running:
+        yield running
 
 
 @pytest.fixture
@@ -74,9 +74,9 @@ def pool(plan: Any, maximum: int = 10, **tenants: Any) -> Any:
 def test_idle_jobs_get_what_is_missing(plan: Any) -> None:
     shape = plan.Shape("a", 1, 128)
     points = [plan.Point("one", shape, running=True), plan.Point("two", shape, running=True, busy=True)]
-    found = pool(plan).plan({shape: 3}, points, {})
-    assert found.create == (shape, shape), "a point without a job takes one of the three"
-    assert found.delete == ()
+    changes = pool(plan).plan({shape: 3}, points, {})
+    assert changes.create == (shape, shape), "a point without a job takes one of the three"
+    assert changes.delete == ()
 
 
 def test_points_that_no_job_waits_for_are_deleted_before_they_have_a_node_only(plan: Any) -> None:
@@ -86,8 +86,8 @@ def test_points_that_no_job_waits_for_are_deleted_before_they_have_a_node_only(p
         plan.Point("idle", other, running=True),
         plan.Point("busy", shape, True, True),
     ]
-    found = pool(plan).plan({}, points, {})
-    assert found.delete == ("pending",)
+    changes = pool(plan).plan({}, points, {})
+    assert changes.delete == ("pending",)
     assert pool(plan).plan({shape: 1}, points, {}) == plan.Plan()
 
 
@@ -96,9 +96,9 @@ def test_limits_hold(plan: Any) -> None:
     assert len(pool(plan, maximum=2).plan({small: 9}, [], {}).create) == 2
     assert len(pool(plan, a=plan.Limits(3, 8192)).plan({small: 9}, [], {}).create) == 3
     assert len(pool(plan, a=plan.Limits(9, 256)).plan({small: 9}, [], {}).create) == 2
-    found = pool(plan, a=plan.Limits(3, 8192)).plan({wide: 1, small: 1, plan.Shape("b", 1, 128): 1}, [], {})
-    assert found.create == (small,)
-    assert set(found.refused) == {wide, plan.Shape("b", 1, 128)}
+    changes = pool(plan, a=plan.Limits(3, 8192)).plan({wide: 1, small: 1, plan.Shape("b", 1, 128): 1}, [], {})
+    assert changes.create == (small,)
+    assert set(changes.refused) == {wide, plan.Shape("b", 1, 128)}
     card = plan.Shape("a", 1, 128, 1)
     assert pool(plan).plan({card: 2}, [], {}).create == (card,)
     # a point that still runs counts
@@ -122,7 +122,7 @@ def test_the_queue_is_read_by_shape() -> None:
     from strata_condor.plan import Shape
     from strata_condor.queue import snapshot, usage  # type: ignore[import-not-found]  # as above
 
-    found = snapshot(
+    queue = snapshot(
         [
             Ad(
                 AcctGroup="a",
@@ -142,14 +142,14 @@ def test_the_queue_is_read_by_shape() -> None:
         ],
         "own",
     )
-    assert found.idle == {
+    assert queue.idle == {
         Shape("a", 2, 256, 1, "own"): 2,
         Shape("a", 1, 128, 0, "own"): 1,
         Shape("b", 1, 128, 0, "torch"): 1,
     }
-    assert found.busy == {"execute-b-1a2b3c4d"}
-    assert found.jobs == {("a", "idle"): 3, ("b", "idle"): 1, ("b", "running"): 1, ("b", "held"): 1}
-    assert found.idle_since == {"a": 50, "b": 80}
+    assert queue.busy == {"execute-b-1a2b3c4d"}
+    assert queue.jobs == {("a", "idle"): 3, ("b", "idle"): 1, ("b", "running"): 1, ("b", "held"): 1}
+    assert queue.idle_since == {"a": 50, "b": 80}
     priorities: list[dict[str, Any]] = [
         {"Name": "a", "IsAccountingGroup": True, "Priority": 500.0},
         {"Name": "a.ada@lab", "Priority": 2.0},
@@ -198,8 +198,8 @@ def test_a_point_runs_the_image_that_its_job_names(jobs: dict[str, Any], cluster
     limits = {"a": plan.Limits(8, 8192)}
     other = plan.Shape("a", 1, 128)
     assert plan.Pool(10, limits, tuple(IMAGES)).plan({other: 1}, [point], {}).create == (other,)
-    found = plan.Pool(10, limits).plan({shape: 1}, [], {})
-    assert (found.create, found.refused) == ((), (shape,))
+    changes = plan.Pool(10, limits).plan({shape: 1}, [], {})
+    assert (changes.create, changes.refused) == ((), (shape,))
 
 
 def test_the_provisioner_goes_on_where_another_was_killed(jobs: dict[str, Any], cluster: Any, plan: Any) -> None:
@@ -221,13 +221,13 @@ def test_the_provisioner_goes_on_where_another_was_killed(jobs: dict[str, Any], 
     assert len(jobs) == 2, "the execution points of the first count"
     assert 'htcondor_execution_points{tenant="a",state="pending"} 2' in second.metrics
     assert 'htcondor_jobs{tenant="a",status="idle"} 2' in second.metrics
-    one = next(iter(jobs.values()))
-    one["status"] = {"conditions": [{"type": "Failed", "status": "True"}]}
+    job = next(iter(jobs.values()))
+    job["status"] = {"conditions": [{"type": "Failed", "status": "True"}]}
     second.run_once()
     assert len(jobs) == 3, "an evicted one is replaced while its job waits"
     queue.idle.clear()
     second.run_once()
-    assert list(jobs.values()) == [one]
+    assert list(jobs.values()) == [job]
 
 
 def test_metrics_have_zeros(plan: Any) -> None:
@@ -237,15 +237,15 @@ def test_metrics_have_zeros(plan: Any) -> None:
     queue = Snapshot(jobs=Counter({("a", "idle"): 3}), idle_since={"a": 1000})
     points = [plan.Point(name, plan.Shape("a", 1, 128, cards=2), running=True) for name in ("one", "two")]
     lines = exposition(queue, points, ["a", "b"], 1060.5)
-    found = dict(line.rsplit(" ", 1) for line in lines.splitlines() if not line.startswith("#"))
-    assert found['htcondor_jobs{tenant="a",status="idle"}'] == "3"
-    assert found['htcondor_execution_points{tenant="a",state="idle"}'] == "2"
-    assert found['htcondor_accelerators{tenant="a"}'] == "4"
-    assert found['htcondor_oldest_idle_job_seconds{tenant="a"}'] == "60"
+    metrics = dict(line.rsplit(" ", 1) for line in lines.splitlines() if not line.startswith("#"))
+    assert metrics['htcondor_jobs{tenant="a",status="idle"}'] == "3"
+    assert metrics['htcondor_execution_points{tenant="a",state="idle"}'] == "2"
+    assert metrics['htcondor_accelerators{tenant="a"}'] == "4"
+    assert metrics['htcondor_oldest_idle_job_seconds{tenant="a"}'] == "60"
     others = {f'htcondor_jobs{{tenant="b",status="{status}"}}' for status in ("idle", "running", "held")}
     others |= {f'htcondor_execution_points{{tenant="b",state="{state}"}}' for state in ("pending", "idle", "busy")}
     others |= {'htcondor_accelerators{tenant="b"}', 'htcondor_oldest_idle_job_seconds{tenant="b"}'}
-    assert {name: found[name] for name in others} == dict.fromkeys(others, "0")
+    assert {name: metrics[name] for name in others} == dict.fromkeys(others, "0")
 
 
 def test_a_refusal_of_kubernetes_names_its_reason(api: KubernetesApi, cluster: Any, plan: Any) -> None:
@@ -279,9 +279,9 @@ def test_tokens_are_for_users_of_tenants_only(tmp_path: Path) -> None:
         return jobs
 
     issuer = Issuer("sesame", ["research", "ml-team"], "lab", 60, (str(program),), remove, submitters)
-    found = server(issuer, 0)
-    threading.Thread(target=found.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{found.server_port}"
+    http_server = server(issuer, 0)
+    threading.Thread(target=http_server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{http_server.server_port}"
 
     def request(body: Any, sent: str = "sesame") -> requests.Response:
         return requests.post(f"{url}/tokens", json=body, headers={"Authorization": f"Bearer {sent}"}, timeout=60)
@@ -315,8 +315,8 @@ def test_tokens_are_for_users_of_tenants_only(tmp_path: Path) -> None:
         jobs.clear()
         assert owners().status_code == 503
     finally:
-        found.shutdown()
-        found.server_close()
+        http_server.shutdown()
+        http_server.server_close()
 
 
 def test_the_provisioner_alone_writes_what_jobs_wait_for() -> None:
@@ -333,9 +333,9 @@ def test_the_provisioner_alone_writes_what_jobs_wait_for() -> None:
     secret = secret_data_secret()
     answers = explanations.Explanations(explanations.secret_of("sesame"), ["research", "down"], edit)
     others = {explanations.PATH: (explanations.LONGEST_BODY, answers.write)}
-    found = server(Issuer("sesame", ["research"], "lab", 60), 0, others)
-    threading.Thread(target=found.serve_forever, daemon=True).start()
-    url = f"http://127.0.0.1:{found.server_port}"
+    http_server = server(Issuer("sesame", ["research"], "lab", 60), 0, others)
+    threading.Thread(target=http_server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{http_server.server_port}"
     try:
         explanations.client(url, secret)("research", ["1.0", "2.1"], "the quota")
         assert edited == [("research", ["1.0", "2.1"], "the quota")]
@@ -346,8 +346,8 @@ def test_the_provisioner_alone_writes_what_jobs_wait_for() -> None:
         header = {"Authorization": f"Bearer {secret}"}
         assert requests.post(f"{url}/tokens", json={}, headers=header, timeout=60).status_code == 401
     finally:
-        found.shutdown()
-        found.server_close()
+        http_server.shutdown()
+        http_server.server_close()
 
 
 def secret_data_secret() -> str:

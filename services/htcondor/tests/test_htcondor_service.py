@@ -35,14 +35,14 @@ StateOf = Callable[[Path], PlatformState]
 
 def configuration(objects: list[dict[str, Any]], part: str) -> str:
     """The configuration of one part of the pool."""
-    (found,) = (o for o in objects if o["kind"] == "ConfigMap" and o["metadata"]["name"] == f"htcondor-{part}")
-    return "\n".join(found["data"].values())
+    (config_map,) = (o for o in objects if o["kind"] == "ConfigMap" and o["metadata"]["name"] == f"htcondor-{part}")
+    return "\n".join(config_map["data"].values())
 
 
 def execution_point(objects: list[dict[str, Any]]) -> dict[str, Any]:
     """The template that the provisioner has."""
-    (found,) = (o for o in objects if o["kind"] == "ConfigMap" and o["metadata"]["name"] == "htcondor-provisioner")
-    return dict(json.loads(found["data"]["job.json"])["spec"]["template"]["spec"])
+    (config_map,) = (o for o in objects if o["kind"] == "ConfigMap" and o["metadata"]["name"] == "htcondor-provisioner")
+    return dict(json.loads(config_map["data"]["job.json"])["spec"]["template"]["spec"])
 
 
 def test_shares_are_the_tenants_quotas_unless_the_site_sets_others(values_of: ValuesOf, lab_with: LabWith) -> None:
@@ -50,14 +50,14 @@ def test_shares_are_the_tenants_quotas_unless_the_site_sets_others(values_of: Va
     teaching = {"name": "teaching", "cpus": 4, "memory": 4096, "cards": 0, "priorityFactor": 1}
 
     def shares(**settings: Any) -> list[dict[str, Any]]:
-        found = values_of(SERVICE, lab_with(SERVICE, **settings))["tenants"]
-        return [{key: one[key] for key in quota} for one in found]
+        tenants = values_of(SERVICE, lab_with(SERVICE, **settings))["tenants"]
+        return [{key: tenant[key] for key in quota} for tenant in tenants]
 
     assert shares(accelerator="v100") == [quota, teaching]
     assert shares() == [{**quota, "cards": 0}, teaching]
     share = {"name": "research", "cpus": 2, "memory": "1 GiB", "priority_factor": 3}
-    found = shares(accelerator="v100", tenants=[share])
-    assert found == [{"name": "research", "cpus": 2, "memory": 1024, "cards": 1, "priorityFactor": 3}, teaching]
+    tenants = shares(accelerator="v100", tenants=[share])
+    assert tenants == [{"name": "research", "cpus": 2, "memory": 1024, "cards": 1, "priorityFactor": 3}, teaching]
 
 
 def test_execution_points_have_the_batch_priority_and_only_their_own_token(
@@ -96,24 +96,24 @@ def test_jobs_run_in_the_notebooks_image_or_one_of_the_sites(
     values_of: ValuesOf, context_of: Callable[..., Any], lab_with: LabWith
 ) -> None:
     site_file = lab_with(SERVICE, images=[{"name": "torch", "image": TORCH}])
-    found = values_of(SERVICE, site_file)["execute"]
+    execute = values_of(SERVICE, site_file)["execute"]
     notebook = context_of(SERVICE, site_file).pushed["jupyterhub-notebook"]
-    assert found["images"] == {"notebook": str(notebook), "torch": TORCH}
-    assert found["defaultImage"] == "notebook"
+    assert execute["images"] == {"notebook": str(notebook), "torch": TORCH}
+    assert execute["defaultImage"] == "notebook"
     content = yaml.safe_load(site_file.read_text())
     for key in ("jupyterhub", "dask_gateway"):
         content["platform"]["services"].pop(key, None)
     site_file.write_text(yaml.safe_dump(content))
-    found = values_of(SERVICE, site_file)["execute"]
-    assert (found["images"], found["defaultImage"]) == ({"torch": TORCH}, "htcondor")
+    execute = values_of(SERVICE, site_file)["execute"]
+    assert (execute["images"], execute["defaultImage"]) == ({"torch": TORCH}, "htcondor")
 
 
 def test_the_signing_key_stays_in_the_namespace_without_jobs(state: StateOf, lab_with: LabWith) -> None:
-    found = state(lab_with(SERVICE))
-    manifests = secret_manifests(found, ["htcondor"])
+    site_state = state(lab_with(SERVICE))
+    manifests = secret_manifests(site_state, ["htcondor"])
     assert set(manifests) == {(n.name, "htcondor-secrets") for n in (NAMESPACE, EXECUTE_NAMESPACE)}
     assert set(manifests[EXECUTE_NAMESPACE.name, "htcondor-secrets"]["data"]) == {"execute-token"}
-    (release,) = (one for one in releases(found.site) if one.name == "htcondor")
+    (release,) = (release for release in releases(site_state.site) if release.name == "htcondor")
     assert {"namespace-htcondor", "namespace-htcondor-execute"} <= set(release.after)
 
 
@@ -177,7 +177,7 @@ def test_a_site_has_several_tenants(objects_of: ObjectsOf, lab_with: LabWith) ->
     objects = objects_of(SERVICE, lab_with(SERVICE))
     (point,) = (o for o in objects if o["kind"] == "StatefulSet" and o["metadata"]["name"] == "htcondor-access-point")
     (tokens,) = (c for c in point["spec"]["template"]["spec"]["containers"] if c["name"] == "tokens")
-    (variable,) = (one for one in tokens["env"] if one["name"] == "STRATA_TENANTS")
+    (variable,) = (variable for variable in tokens["env"] if variable["name"] == "STRATA_TENANTS")
     assert variable == {"name": "STRATA_TENANTS", "value": "research,teaching"}
 
 
@@ -185,8 +185,8 @@ def test_a_schedds_port_is_its_tenants_for_ever(lab_with: LabWith) -> None:
     """Running servers have it in their environment: a tenant that comes or goes changes no other's."""
     file = lab_with(SERVICE)
     before = schedds(load_site(file))
-    assert [one.name for one in before.values()] == ["research@lab.strata.test", "teaching@lab.strata.test"]
-    assert len({one.address for one in before.values()}) == 2
+    assert [schedd.name for schedd in before.values()] == ["research@lab.strata.test", "teaching@lab.strata.test"]
+    assert len({schedd.address for schedd in before.values()}) == 2
     content = yaml.safe_load(file.read_text())
     content["platform"]["tenants"].insert(
         0, {"name": "biology", "quota": {"cpu": 1, "memory": "1 GiB"}, "group_id": 29999}
@@ -194,7 +194,7 @@ def test_a_schedds_port_is_its_tenants_for_ever(lab_with: LabWith) -> None:
     file.write_text(yaml.safe_dump(content))
     after = schedds(load_site(file))
     assert {name: after[name] for name in before} == before
-    assert after["biology"].port not in {one.port for one in before.values()}
+    assert after["biology"].port not in {schedd.port for schedd in before.values()}
 
 
 def test_pods_reach_the_schedd_of_their_tenant_only(objects_of: ObjectsOf, lab_with: LabWith) -> None:
@@ -212,7 +212,9 @@ def test_pods_reach_the_schedd_of_their_tenant_only(objects_of: ObjectsOf, lab_w
 
     (daemons,), (tokens,) = (policies[name]["ingress"] for name in ("htcondor", "htcondor-tokens"))
     assert labels(daemons)[2:] == [{"app.kubernetes.io/name": "accounting"}]
-    assert [one.get("component", one.get("app.kubernetes.io/component")) for one in labels(tokens)] == [
+    assert [
+        pod_labels.get("component", pod_labels.get("app.kubernetes.io/component")) for pod_labels in labels(tokens)
+    ] == [
         "provisioner",
         "hub",
     ]

@@ -90,8 +90,8 @@ def test_another_tenants_member_sees_and_changes_nothing(
 ) -> None:
     """At the schedd, the collector and the negotiator, with commands of HTCondor."""
     _, text = real_pool.run(*command, user=EVE, at=OURS)
-    for found in (SECRET, ADA, "AuthTokenSubject"):
-        assert found not in text, text
+    for word in (SECRET, ADA, "AuthTokenSubject"):
+        assert word not in text, text
 
 
 def test_another_tenants_member_submits_nothing(real_pool: RealPool, job: str) -> None:

@@ -25,8 +25,8 @@ pytestmark = pytest.mark.usefixtures("own_programs")
 @pytest.fixture
 def api() -> Iterator[KubernetesApi]:
     """Kubernetes' API with a tenant's quota of 2 CPUs, 1 GiB and a card; another tenant has none left."""
-    with KubernetesApi({"a": {**HARD, "pods": "10"}, "b": {"pods": "0"}}).running() as found:
-        yield found
+    with KubernetesApi({"a": {**HARD, "pods": "10"}, "b": {"pods": "0"}}).running() as running:
+        yield running
 
 
 class Passes:
@@ -55,8 +55,8 @@ class Passes:
         """One pass, with idle jobs: tenant to CPUs, MiB and cards, and how many."""
         from strata_condor.plan import Shape
 
-        found = {Shape(tenant, *shape): count for tenant, (shape, count) in shapes.items()}
-        self.queue.idle = Counter(found)
+        idle = {Shape(tenant, *shape): count for tenant, (shape, count) in shapes.items()}
+        self.queue.idle = Counter(idle)
         self._provisioner.run_once()
 
 

@@ -24,8 +24,8 @@ CODE = {"PYTHONPATH": str(Path(__file__).parent), "PYTHONDONTWRITEBYTECODE": "1"
 @pytest.fixture(scope="session")
 def issuer() -> Iterator[Issuer]:
     """An issuer with one key."""
-    with running_issuer("example") as found:
-        yield found
+    with running_issuer("example") as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

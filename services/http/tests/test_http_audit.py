@@ -38,10 +38,10 @@ def test_a_change_is_recorded_with_its_outcome(
 ) -> None:
     token = issuer.token(preferred_username="ada", groups=["/tenants/hep"])
     assert send(example, f"change-{status}", "DELETE", path, token) == status
-    (found,) = records(example, f"change-{status}")
+    (record,) = records(example, f"change-{status}")
     number, tenant = path.rpartition("/")[2], path.split("/")[2]
     expected = {"action": "notes.delete", "object": f"notes/{number}", "tenant": tenant, "outcome": outcome}
-    assert found.items() >= {**expected, "username": "ada", "subject": "tester", "address": "127.0.0.1"}.items()
+    assert record.items() >= {**expected, "username": "ada", "subject": "tester", "address": "127.0.0.1"}.items()
     assert token not in example.log
     counted(metrics_url, f'example_audit_records_total{{action="notes.delete",outcome="{outcome}"}}')
 
@@ -49,15 +49,15 @@ def test_a_change_is_recorded_with_its_outcome(
 def test_a_change_that_no_route_describes_is_recorded_too(start_example: StartExample) -> None:
     with start_example({}) as example:  # other tests use up the logins
         assert send(example, "plain", "POST", "/logins?name=ada&password=secret") == 200
-        (found,) = records(example, "plain")
-        assert found.items() >= {"action": "POST /logins", "object": "/v1/logins", "outcome": "success"}.items()
+        (record,) = records(example, "plain")
+        assert record.items() >= {"action": "POST /logins", "object": "/v1/logins", "outcome": "success"}.items()
         assert "secret" not in example.log
 
 
 def test_a_refused_token_is_recorded(example: Service) -> None:
     assert send(example, "refused", "DELETE", "/tenants/hep/notes/7", "rubbish") == 401
-    (found,) = records(example, "refused")
-    assert (found["outcome"], found["username"]) == ("denied", None)
+    (record,) = records(example, "refused")
+    assert (record["outcome"], record["username"]) == ("denied", None)
 
 
 @pytest.mark.parametrize(

@@ -45,11 +45,11 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
     ],
 )
 def test_an_image_has_the_package_and_what_it_needs(context: Callable[[str], Path], service: str, modules: str) -> None:
-    found = context(service)
+    folder = context(service)
     # without the environment of the tests
     program = f"import {modules}, strata_http; print(strata_http.__file__)"
-    environment = {"PYTHONPATH": f"{found / 'src'}:{found / 'site-packages'}"}
+    environment = {"PYTHONPATH": f"{folder / 'src'}:{folder / 'site-packages'}"}
     done = subprocess.run(
         [sys.executable, "-S", "-c", program], env=environment, capture_output=True, text=True, check=False
     )
-    assert done.stdout.strip() == str(found / "src" / "strata_http" / "__init__.py"), done.stderr
+    assert done.stdout.strip() == str(folder / "src" / "strata_http" / "__init__.py"), done.stderr

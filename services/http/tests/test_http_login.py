@@ -41,10 +41,10 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LoginIss
 @pytest.fixture
 def issuer(started: tuple[LoginIssuer, Service]) -> Iterator[LoginIssuer]:
     """As new, before and after."""
-    found = started[0]
-    found.user, found.changes = dict(USER), {}
-    yield found
-    found.available = True
+    running = started[0]
+    running.user, running.changes = dict(USER), {}
+    yield running
+    running.available = True
 
 
 @pytest.fixture

@@ -35,18 +35,18 @@ class Server(ThreadingHTTPServer):
 def server() -> Iterator[Server]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            found.asked.append(self.path)
-            self.send_response(found.status)
+            http_server.asked.append(self.path)
+            self.send_response(http_server.status)
             self.end_headers()
-            self.wfile.write(found.body.encode())
+            self.wfile.write(http_server.body.encode())
 
         def log_message(self, format: str, *arguments: Any) -> None:
             """Logs nothing."""
 
-    found = Server(("127.0.0.1", 0), Handler)
-    found.asked = []
-    with in_background(found):
-        yield found
+    http_server = Server(("127.0.0.1", 0), Handler)
+    http_server.asked = []
+    with in_background(http_server):
+        yield http_server
 
 
 def ask(port: int, program: str = PROGRAM) -> Any:
@@ -83,10 +83,10 @@ def test_a_vector_is_read(server: Server) -> None:
 )
 def test_anything_else_is_not_an_answer(server: Server, status: int, body: str, text: str) -> None:
     server.status, server.body = status, body
-    found = ask(server.server_port)
-    assert isinstance(found, str)
-    assert found.startswith(f"Prometheus http://127.0.0.1:{server.server_port}: ")
-    assert text in found
+    reason = ask(server.server_port)
+    assert isinstance(reason, str)
+    assert reason.startswith(f"Prometheus http://127.0.0.1:{server.server_port}: ")
+    assert text in reason
 
 
 def test_samples_are_read(server: Server) -> None:

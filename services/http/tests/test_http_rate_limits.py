@@ -51,21 +51,21 @@ def log_in(service: Service, name: str, forwarded: str | None) -> requests.Respo
 
 def test_without_a_proxy_no_header_gives_another_address(start_example: StartExample) -> None:
     with start_example({}) as example:
-        found = [log_in(example, f"user-{number}", f"192.0.2.{number}") for number in range(4)]
-        assert [(one.status_code, one.json()) for one in found[:3]] == [(200, "127.0.0.1")] * 3
-        assert_refused(found[3], "3 per 1 hour", 3600)
+        responses = [log_in(example, f"user-{number}", f"192.0.2.{number}") for number in range(4)]
+        assert [(response.status_code, response.json()) for response in responses[:3]] == [(200, "127.0.0.1")] * 3
+        assert_refused(responses[3], "3 per 1 hour", 3600)
 
 
 def test_behind_a_proxy_its_own_word_counts(start_example: StartExample) -> None:
     with start_example({"EXAMPLE_TRUSTED_PROXIES": "1"}) as example:
         # what comes before the last entry was sent by the client
-        found = [log_in(example, f"user-{number}", f"192.0.2.{number}, 198.51.100.7") for number in range(4)]
-        assert [(one.status_code, one.json()) for one in found[:3]] == [(200, "198.51.100.7")] * 3
-        assert_refused(found[3], "3 per 1 hour", 3600)
+        responses = [log_in(example, f"user-{number}", f"192.0.2.{number}, 198.51.100.7") for number in range(4)]
+        assert [(response.status_code, response.json()) for response in responses[:3]] == [(200, "198.51.100.7")] * 3
+        assert_refused(responses[3], "3 per 1 hour", 3600)
         assert log_in(example, "ada", "198.51.100.8").json() == "198.51.100.8"
         # one client may use all of an IPv6 network of its own
-        found = [log_in(example, f"user6-{number}", f"2001:db8:1:2::{number}") for number in range(4)]
-        assert_refused(found[3], "3 per 1 hour", 3600)
+        responses = [log_in(example, f"user6-{number}", f"2001:db8:1:2::{number}") for number in range(4)]
+        assert_refused(responses[3], "3 per 1 hour", 3600)
         assert log_in(example, "ben", "2001:db8:1:3::1").json() == "2001:db8:1:3::1"
         assert log_in(example, "eve", "no address").json() == "unknown"
         assert log_in(example, "eve", None).json() == "unknown"
@@ -73,9 +73,9 @@ def test_behind_a_proxy_its_own_word_counts(start_example: StartExample) -> None
 
 def test_a_name_is_limited_from_whatever_addresses(start_example: StartExample) -> None:
     with start_example({"EXAMPLE_TRUSTED_PROXIES": "1"}) as example:
-        found = [log_in(example, "ada", f"192.0.2.{number}") for number in range(3)]
-        assert [one.status_code for one in found[:2]] == [200, 200]
-        assert_refused(found[2], "2 per 1 hour", 3600)
+        responses = [log_in(example, "ada", f"192.0.2.{number}") for number in range(3)]
+        assert [response.status_code for response in responses[:2]] == [200, 200]
+        assert_refused(responses[2], "2 per 1 hour", 3600)
 
 
 @pytest.mark.parametrize("limit", ["", "many", "3/fortnight", "-1/minute"])

@@ -68,10 +68,10 @@ def test_hub_mirror_serves_pods_without_a_token(service: Api, kubectl: Kubectl, 
     namespace = SERVICE.namespace_of(site)
     pod = running_pods(kubectl, SERVICE.name, namespace)[0]["metadata"]["name"]
     command = ("exec", pod, f"--namespace={namespace}", "--container=serve", "--", "python3", "-c", READ_INSIDE)
-    found = json.loads(kubectl(*command, "/api/models?author=nobody-has-this", "/api/whoami-v2"))
+    statuses = json.loads(kubectl(*command, "/api/models?author=nobody-has-this", "/api/whoami-v2"))
     # 504: the upstream is away, and the list was never asked for
-    assert found[0] in (200, 504)
-    assert found[1] == 401
+    assert statuses[0] in (200, 504)
+    assert statuses[1] == 401
 
 
 def test_hub_mirror_counts(service: Api, kubectl: Kubectl, site: Site) -> None:
@@ -84,6 +84,6 @@ def test_hub_mirror_counts(service: Api, kubectl: Kubectl, site: Site) -> None:
         command = ("exec", pod, f"--namespace={namespace}", "--container=serve", "--", "python3", "-c", READ_METRICS)
         return kubectl(*command)
 
-    wanted = ("hub_mirror_cache_bytes", "hub_mirror_cache_limit_bytes", "hub_mirror_fetched_bytes_total")
-    text = settled(metrics, lambda found: all(name in found for name in wanted))
-    assert [name for name in wanted if name not in text] == []
+    names = ("hub_mirror_cache_bytes", "hub_mirror_cache_limit_bytes", "hub_mirror_fetched_bytes_total")
+    text = settled(metrics, lambda text: all(name in text for name in names))
+    assert [name for name in names if name not in text] == []

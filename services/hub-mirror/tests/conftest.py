@@ -35,8 +35,8 @@ def python() -> Path:
 @pytest.fixture(scope="session")
 def issuer() -> Iterator[Issuer]:
     """An issuer with one key."""
-    with running_issuer("hub-mirror") as found:
-        yield found
+    with running_issuer("hub-mirror") as running:
+        yield running
 
 
 @pytest.fixture
@@ -148,8 +148,8 @@ def start_mirror(
 @pytest.fixture
 def mirror(start_mirror: StartMirror, hub: FakeHub) -> Iterator[Mirror]:
     """A mirror of the Hub, which asks it each time."""
-    with start_mirror(hub) as found:
-        yield found
+    with start_mirror(hub) as started:
+        yield started
 
 
 @dataclass

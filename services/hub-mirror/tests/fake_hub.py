@@ -47,7 +47,7 @@ class Repo:
     @property
     def head(self) -> str:
         """The commit of main; another one for other content."""
-        content = json.dumps({path: git_oid(one) for path, one in self.files.items()}, sort_keys=True)
+        content = json.dumps({path: git_oid(data) for path, data in self.files.items()}, sort_keys=True)
         sha = hashlib.sha1(content.encode(), usedforsecurity=False).hexdigest()
         self.commits.setdefault(sha, dict(self.files))
         return sha
@@ -116,7 +116,11 @@ class FakeHub:
 
     def fetched(self, name: str) -> list[Seen]:
         """GET requests for a file's bytes, at the host that has them."""
-        return [one for one in self.seen if one.method == "GET" and one.path.endswith(name) and "/api/" not in one.path]
+        return [
+            request
+            for request in self.seen
+            if request.method == "GET" and request.path.endswith(name) and "/api/" not in request.path
+        ]
 
 
 def _repo_of(hub: FakeHub, parts: list[str]) -> tuple[str, list[str]]:
@@ -187,28 +191,28 @@ def _handler(hub: FakeHub, *, cdn: bool) -> type[BaseHTTPRequestHandler]:  # one
                 self._json(SHAPES["whoami"])
 
         def _hidden(self, repo: str, token: str | None, *, files: bool) -> bool:
-            found = hub.repos.get(repo)
-            if found is None or (found.private and token != hub.token):
+            repository = hub.repos.get(repo)
+            if repository is None or (repository.private and token != hub.token):
                 self._refuse("repository_not_found" if token else "repository_not_found_anonymous")
                 return True
-            if files and found.gated and token != hub.token:
+            if files and repository.gated and token != hub.token:
                 self._refuse("gated" if token else "gated_anonymous")
                 return True
             return False
 
         def _card(self, repo: str, commit: str) -> dict[str, Any]:
             kind, _, name = repo.partition("/")
-            found = hub.repos[repo]
-            card = {**SHAPES["card"], "id": name, "sha": commit, "tags": found.tags, "private": found.private}
-            card |= {"author": name.partition("/")[0], "gated": "auto" if found.gated else False}
-            card["siblings"] = [{"rfilename": path} for path in sorted(found.commits[commit])]
+            repository = hub.repos[repo]
+            card = {**SHAPES["card"], "id": name, "sha": commit, "tags": repository.tags, "private": repository.private}
+            card |= {"author": name.partition("/")[0], "gated": "auto" if repository.gated else False}
+            card["siblings"] = [{"rfilename": path} for path in sorted(repository.commits[commit])]
             return card | ({"modelId": name} if kind == "models" else {})
 
         def _list(self, kind: str, query: dict[str, str], token: str | None) -> None:
             names = sorted(
-                repo for repo, one in hub.repos.items()
-                if repo.startswith(f"{kind}/") and (not one.private or token == hub.token)
-                and query.get("search", "") in repo and query.get("filter", "") in ["", *one.tags]
+                repo for repo, repository in hub.repos.items()
+                if repo.startswith(f"{kind}/") and (not repository.private or token == hub.token)
+                and query.get("search", "") in repo and query.get("filter", "") in ["", *repository.tags]
                 and repo.startswith(f"{kind}/{query.get('author', '')}")
             )  # fmt: skip
             start, limit = int(query.get("cursor", 0)), int(query.get("limit", 1000))
@@ -220,34 +224,36 @@ def _handler(hub: FakeHub, *, cdn: bool) -> type[BaseHTTPRequestHandler]:  # one
         def _api(self, repo: str, rest: list[str], body: bytes, query: dict[str, str], token: str | None) -> None:
             if self._hidden(repo, token, files=False):
                 return
-            found = hub.repos[repo]
+            repository = hub.repos[repo]
             word, *more = rest or ["revision", "main"]
             if word == "refs":
-                main = {"name": "main", "ref": "refs/heads/main", "targetCommit": found.head}
+                main = {"name": "main", "ref": "refs/heads/main", "targetCommit": repository.head}
                 self._json({**SHAPES["refs"], "branches": [main]})
                 return
-            commit = found.head if more[0] == "main" else more[0]
-            if commit not in found.commits:
+            commit = repository.head if more[0] == "main" else more[0]
+            if commit not in repository.commits:
                 self._refuse("revision_not_found")
                 return
-            files = found.commits[commit]
+            files = repository.commits[commit]
             if word == "revision":
                 self._json(self._card(repo, commit))
             elif word == "tree":
                 self._json(self._tree(files, "/".join(more[1:]), recursive="recursive" in query))
             else:
-                wanted = json.loads(body)["paths"]
-                self._json([self._entry(path, files[path]) for path in wanted if path in files])
+                paths = json.loads(body)["paths"]
+                self._json([self._entry(path, files[path]) for path in paths if path in files])
 
         def _tree(self, files: dict[str, bytes], folder: str, *, recursive: bool) -> list[dict[str, Any]]:
             prefix = f"{folder}/" if folder else ""
-            inside = {path: one for path, one in sorted(files.items()) if path.startswith(prefix)}
+            inside = {path: content for path, content in sorted(files.items()) if path.startswith(prefix)}
             above = {path[:index] for path in inside for index, letter in enumerate(path) if letter == "/"}
-            shown = [one for one in sorted(above) if one.startswith(prefix)]
-            folders = [one for one in shown if recursive or "/" not in one.removeprefix(prefix)]
+            shown = [folder for folder in sorted(above) if folder.startswith(prefix)]
+            folders = [folder for folder in shown if recursive or "/" not in folder.removeprefix(prefix)]
             listed = [path for path in inside if recursive or "/" not in path.removeprefix(prefix)]
-            found = [{"type": "directory", "oid": git_oid(one.encode()), "size": 0, "path": one} for one in folders]
-            return found + [self._entry(path, inside[path]) for path in listed]
+            entries = [
+                {"type": "directory", "oid": git_oid(folder.encode()), "size": 0, "path": folder} for folder in folders
+            ]
+            return entries + [self._entry(path, inside[path]) for path in listed]
 
         def _entry(self, path: str, content: bytes) -> dict[str, Any]:
             if len(content) < LARGE:
@@ -260,13 +266,13 @@ def _handler(hub: FakeHub, *, cdn: bool) -> type[BaseHTTPRequestHandler]:  # one
         def _resolve(self, repo: str, rest: list[str], token: str | None) -> None:
             if self._hidden(repo, token, files=True):
                 return
-            found = hub.repos[repo]
+            repository = hub.repos[repo]
             _, revision, *names = rest
-            commit, path = found.head if revision == "main" else revision, "/".join(names)
-            if commit not in found.commits:
+            commit, path = repository.head if revision == "main" else revision, "/".join(names)
+            if commit not in repository.commits:
                 self._refuse("revision_not_found")
                 return
-            if (content := found.commits[commit].get(path)) is None:
+            if (content := repository.commits[commit].get(path)) is None:
                 self._refuse("entry_not_found", **{"X-Repo-Commit": commit})
                 return
             headers = {"X-Repo-Commit": commit, "Accept-Ranges": "bytes"}
@@ -284,8 +290,8 @@ def _handler(hub: FakeHub, *, cdn: bool) -> type[BaseHTTPRequestHandler]:  # one
                 content = bytes(reversed(content))
             start, status = 0, 200
             headers = {"Accept-Ranges": "bytes", "ETag": '"of-the-cdn"'}
-            if (wanted := self.headers.get("Range")) and hub.ranges:
-                first, _, last = wanted.removeprefix("bytes=").partition("-")
+            if (requested := self.headers.get("Range")) and hub.ranges:
+                first, _, last = requested.removeprefix("bytes=").partition("-")
                 start, end = int(first), int(last) + 1 if last else len(content)
                 headers["Content-Range"] = f"bytes {start}-{end - 1}/{len(content)}"
                 content, status = content[start:end], 206

@@ -32,8 +32,8 @@ FILES = "export/hub-mirror-published"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """The endpoint of the backups."""
-    with backup_server(tmp_path_factory.mktemp("hub-backup-s3"), "hub-backups", "a-secret-key") as found:
-        yield found
+    with backup_server(tmp_path_factory.mktemp("hub-backup-s3"), "hub-backups", "a-secret-key") as store:
+        yield store
 
 
 def database(mirror: Mirror) -> str:
@@ -43,9 +43,9 @@ def database(mirror: Mirror) -> str:
 
 def environment(mirror: Mirror) -> dict[str, str]:
     """Settings of its commands."""
-    found: dict[str, str] = json.loads((mirror.storage / "database.json").read_text())
+    database: dict[str, str] = json.loads((mirror.storage / "database.json").read_text())
     paths = {"HUB_MIRROR_STORAGE_PATH": str(mirror.storage), "HUB_MIRROR_PUBLISHED_PATH": str(mirror.published)}
-    return {**found, **paths}
+    return {**database, **paths}
 
 
 def check(mirror: Mirror, *options: str) -> subprocess.CompletedProcess[str]:
@@ -86,7 +86,7 @@ def test_repositories_come_back_with_their_files(hub: FakeHub, mirror: Mirror, h
     for name in (OPEN, CLOSED):
         assert mirror.get("/api/repos/delete", token, method="DELETE", json={"name": name}).status_code == 200
     assert commit(mirror, "bio/theirs", file("late", b"late"), token=mirror.token("eve", "bio")).status_code == 200
-    assert not [one for one in (mirror.published / "hep").rglob("*") if one.is_file()]
+    assert not [path for path in (mirror.published / "hep").rglob("*") if path.is_file()]
     restore(host, mirror)
     assert mirror.get(f"/api/models/{OPEN}").json() == before
     assert content(mirror, OPEN, "w.bin") == b"weights"
@@ -190,7 +190,7 @@ def test_a_backup_has_what_tenants_publish_and_no_cached_file(
     (neighbor := tmp_path / "claims" / "research-hub-mirror-pvc-1" / "blobs").mkdir(parents=True)
     (neighbor / "mine").write_text("a tenant's")
     patterns = [
-        str(tmp_path / "claims" / Path(one).relative_to(claims)) for one in backup_exclude(site, ("nfs_server",))
+        str(tmp_path / "claims" / Path(path).relative_to(claims)) for path in backup_exclude(site, ("nfs_server",))
     ]
     assert len(patterns) == 2
     host.write(items={"export/claims": str(tmp_path / "claims")}, exclude=patterns)

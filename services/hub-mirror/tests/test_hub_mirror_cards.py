@@ -36,8 +36,8 @@ result["dataset"] = sorted(api.dataset_info("hep/papers").tags)
 
 
 def test_cards_describe_their_repositories(hub: FakeHub, mirror: Mirror, client: Client) -> None:
-    found = client.run(mirror.outside, PUBLISH, mirror.token("ada", "hep"))
-    assert found == {
+    output = client.run(mirror.outside, PUBLISH, mirror.token("ada", "hep"))
+    assert output == {
         "data": {
             "language": ["en", "no"],
             "license": "mit",

@@ -95,7 +95,7 @@ result = [[m.id for m in list_models(author="google")],
     url = f"{mirror.inside}/api/models?limit=2"
     while url:
         response = mirror.get(url.removeprefix(mirror.inside))
-        seen += [one["id"] for one in response.json()]
+        seen += [entry["id"] for entry in response.json()]
         url = response.links.get("next", {}).get("url", "")
         assert not url or url.startswith(f"{mirror.inside}/api/models?")
     assert seen == [f"google/m{n}" for n in range(5)]
@@ -129,7 +129,7 @@ def test_from_outside_the_site_s_token_opens_the_mirror_alone(hub: FakeHub, mirr
     refused = client.run(mirror.outside, program, cache="none")
     assert refused[0] in ("HfHubHTTPError", "LocalEntryNotFoundError"), refused
     assert client.run(mirror.outside, program, mirror.token()) == {"config.json": 2}
-    assert {one.token for one in hub.seen} == {None}
+    assert {request.token for request in hub.seen} == {None}
     program = "from huggingface_hub import whoami\nresult = [whoami()['name'], whoami()['orgs'][0]['name']]"
     assert client.run(mirror.outside, program, mirror.token("ada", "hep")) == ["ada", "hep"]
 

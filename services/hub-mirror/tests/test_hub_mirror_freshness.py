@@ -44,7 +44,7 @@ def test_what_is_known_of_a_commit_is_not_asked_again(hub: FakeHub, mirror: Mirr
         posted = mirror.get(
             f"/api/models/google/tiny/paths-info/{repo.head}", method="POST", data={"paths": "config.json"}
         )
-        assert [one["path"] for one in posted.json()] == ["config.json"]
+        assert [entry["path"] for entry in posted.json()] == ["config.json"]
         return [mirror.get(path).status_code for path in paths]
 
     assert ask() == [200, 200, 200, 404]
@@ -68,16 +68,16 @@ def test_refusals_are_remembered_for_their_time(hub: FakeHub, start_mirror: Star
     with start_mirror(hub, missing_seconds=3600) as mirror:
         for path in ("/api/models/google/none", "/google/none/resolve/main/config.json"):
             for _ in range(2):
-                found = mirror.get(path)
-                assert (found.status_code, found.headers["X-Error-Code"]) == (401, "RepoNotFound")
+                response = mirror.get(path)
+                assert (response.status_code, response.headers["X-Error-Code"]) == (401, "RepoNotFound")
         assert len(hub.seen) == 2
 
 
 def test_equal_questions_at_once_are_asked_once(hub: FakeHub, start_mirror: StartMirror) -> None:
     hub.repos["models/google/tiny"] = Repo({"config.json": b"1"})
     with start_mirror(hub, revalidate_seconds=3600) as mirror, ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: mirror.get("/api/models/google/tiny").status_code, range(8)))
-    assert found == [200] * 8
+        statuses = list(pool.map(lambda _: mirror.get("/api/models/google/tiny").status_code, range(8)))
+    assert statuses == [200] * 8
     assert len(hub.seen) == 1
 
 

@@ -27,8 +27,8 @@ def shared_hub() -> Iterator[FakeHub]:
 @pytest.fixture(scope="module")
 def shared_mirror(start_mirror: StartMirror, shared_hub: FakeHub) -> Iterator[Mirror]:
     """One mirror for tests that leave nothing behind."""
-    with start_mirror(shared_hub) as found:
-        yield found
+    with start_mirror(shared_hub) as mirror:
+        yield mirror
 
 
 @pytest.fixture
@@ -102,7 +102,7 @@ def test_redirects_lead_to_the_hub_s_own_hosts_only(hub: FakeHub, mirror: Mirror
         assert not response.ok
     except OSError:
         pass  # the response had begun
-    assert [one for one in hub.seen if one.cdn] == []
+    assert [request for request in hub.seen if request.cdn] == []
     assert len(mirror.cached) <= 1  # the small file of other tests
 
 

@@ -76,8 +76,8 @@ def test_a_folder_is_published_loaded_and_deleted(hub: FakeHub, mirror: Mirror, 
     assert client.run(mirror.outside, program, ada) == names
     with hub.gone():
         for number, (url, token) in enumerate(((mirror.outside, eve), (mirror.inside, ""))):
-            found = client.run(url, SNAPSHOT, token, cache=f"reader-{number}")
-            assert found == {name: (folder / name).stat().st_size for name in names}
+            sizes = client.run(url, SNAPSHOT, token, cache=f"reader-{number}")
+            assert sizes == {name: (folder / name).stat().st_size for name in names}
     part = mirror.get("/hep/keywords/resolve/main/model.safetensors", headers={"Range": "bytes=5-9"})
     assert (part.status_code, part.content) == (206, WEIGHTS[5:10])
     assert part.headers["X-Linked-ETag"] == f'"{hashlib.sha256(WEIGHTS).hexdigest()}"'
@@ -98,9 +98,9 @@ result = [sorted(api.list_repo_files("hep/keywords")), sorted(api.list_repo_file
     assert client.run(mirror.outside, program, eve, cache="eve")[0] == "HfHubHTTPError"
     assert client.run(mirror.outside, program, ben, cache="ben") is None
     assert client.run(mirror.inside, SNAPSHOT, cache="late")[0] == "RepositoryNotFoundError"
-    assert [one for one in mirror.published.rglob("*") if one.is_file()] == []
+    assert [path for path in mirror.published.rglob("*") if path.is_file()] == []
     # the Hub was never asked for a namespace that is a tenant's
-    assert [one.path for one in hub.seen if "hep" in one.path] == []
+    assert [request.path for request in hub.seen if "hep" in request.path] == []
 
 
 def test_a_private_repository_is_its_members(hub: FakeHub, mirror: Mirror, client: Client, folder: Path) -> None:
@@ -115,8 +115,8 @@ def test_a_private_repository_is_its_members(hub: FakeHub, mirror: Mirror, clien
         for path in ("/api/models/hep/keywords", "/api/models/hep/keywords/tree/main", "/api/models/HEP/Keywords/refs",
                      "/hep/keywords/resolve/main/config.json"):  # fmt: skip
             assert mirror.get(path, token).status_code in (401, 404), path
-        assert "hep/keywords" not in [one["id"] for one in mirror.get("/api/models", token).json()]
-    assert hub.token not in {one.token for one in hub.seen if "hep" in one.path}
+        assert "hep/keywords" not in [entry["id"] for entry in mirror.get("/api/models", token).json()]
+    assert hub.token not in {request.token for request in hub.seen if "hep" in request.path}
     # its administrators open it to all
     changed = mirror.get("/api/models/hep/keywords/settings", ada, method="PUT", json={"visibility": "public"})
     assert changed.status_code == 200, changed.text
@@ -164,8 +164,8 @@ def test_an_upload_needs_its_own_link_and_its_own_bytes(hub: FakeHub, mirror: Mi
     signature = url.partition("signature=")[2]
     assert signature
     assert signature not in mirror.service.log
-    found = mirror.service.logged(event="audit", action="objects.upload", outcome="success")
-    assert (found["username"], found["tenant"]) == ("ada", "hep")
+    record = mirror.service.logged(event="audit", action="objects.upload", outcome="success")
+    assert (record["username"], record["tenant"]) == ("ada", "hep")
 
 
 def test_a_tenant_s_repositories_are_bounded_together(hub: FakeHub, start_mirror: StartMirror) -> None:
@@ -206,8 +206,8 @@ def test_who_may_write(hub: FakeHub, mirror: Mirror) -> None:
     assert mirror.get("/api/repos/create", ada, method="POST", json={"name": "mine"}).json()["id"] == "hep/mine"
     both = mirror.token("joe", "hep", "bio")
     assert mirror.get("/api/repos/create", both, method="POST", json={"name": "mine"}).status_code == 403
-    found = mirror.service.logged(event="audit", action="repositories.create", outcome="denied", username="eve")
-    assert found["tenant"] == "hep"
+    record = mirror.service.logged(event="audit", action="repositories.create", outcome="denied", username="eve")
+    assert record["tenant"] == "hep"
 
 
 @pytest.mark.parametrize(
@@ -256,15 +256,15 @@ def test_own_repositories_come_before_the_hub_s_in_lists(hub: FakeHub, mirror: M
     path = "/api/models?limit=2"
     for _ in range(4):
         response = mirror.get(path)
-        page = [one["id"] for one in response.json()]
+        page = [entry["id"] for entry in response.json()]
         assert len(page) <= 2
         seen += page
         if "next" not in response.links:
             break
         path = response.links["next"]["url"].removeprefix(mirror.inside)
     assert seen == ["hep/m2", "hep/m1", "hep/m0", "google/m0", "google/m1", "google/m2"]
-    assert [one["id"] for one in mirror.get("/api/models?search=M1").json()] == ["hep/m1"]
-    assert [one["id"] for one in mirror.get("/api/datasets").json()] == ["hep/words"]
+    assert [entry["id"] for entry in mirror.get("/api/models?search=M1").json()] == ["hep/m1"]
+    assert [entry["id"] for entry in mirror.get("/api/datasets").json()] == ["hep/words"]
 
 
 def test_repositories_survive_a_restart(hub: FakeHub, start_mirror: StartMirror) -> None:

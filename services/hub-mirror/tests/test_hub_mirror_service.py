@@ -26,8 +26,8 @@ ValuesOf = Callable[[Service[Any], Path], dict[str, Any]]
 PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 
 
-def by_name(found: list[dict[str, Any]]) -> Objects:
-    return {(item["kind"], item["metadata"]["name"]): item for item in found}
+def by_name(items: list[dict[str, Any]]) -> Objects:
+    return {(item["kind"], item["metadata"]["name"]): item for item in items}
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_the_volume_outlives_the_release(objects: Objects) -> None:
     assert claim["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
     assert claim["spec"]["storageClassName"] == "nfs"
     volumes = objects["Deployment", "hub-mirror"]["spec"]["template"]["spec"]["volumes"]
-    claims = {one["persistentVolumeClaim"]["claimName"] for one in volumes if "persistentVolumeClaim" in one}
+    claims = {volume["persistentVolumeClaim"]["claimName"] for volume in volumes if "persistentVolumeClaim" in volume}
     assert claims == {"hub-mirror", "hub-mirror-published"}
     assert objects["Deployment", "hub-mirror"]["spec"]["strategy"] == {"type": "Recreate"}
 
@@ -126,32 +126,32 @@ def test_other_services_and_tenants_know_it(
     assert "HF_ENDPOINT" not in values_of(JUPYTERHUB, without)["singleuser"]["extraEnv"]
     assert "environment" not in values_of(PODS, without)["tenants"][0]
     assert values_of(HTCONDOR, without)["execute"]["environment"] == {}
-    found = server(load_site(file))
-    assert found.environment["HF_ENDPOINT"] == "http://hub-mirror-inside.strata-system.svc:8081"
+    mirror = server(load_site(file))
+    assert mirror.environment["HF_ENDPOINT"] == "http://hub-mirror-inside.strata-system.svc:8081"
     notebooks = values_of(JUPYTERHUB, file)["singleuser"]
-    assert found.environment.items() <= notebooks["extraEnv"].items()
-    assert found.egress in notebooks["networkPolicy"]["egress"]
-    assert {str(one["environment"]) for one in values_of(PODS, file)["tenants"]} == {str(found.environment)}
-    assert values_of(HTCONDOR, file)["execute"]["environment"] == found.environment
+    assert mirror.environment.items() <= notebooks["extraEnv"].items()
+    assert mirror.egress in notebooks["networkPolicy"]["egress"]
+    assert {str(tenant["environment"]) for tenant in values_of(PODS, file)["tenants"]} == {str(mirror.environment)}
+    assert values_of(HTCONDOR, file)["execute"]["environment"] == mirror.environment
     for objects in releases_of(file, "hub-mirror-tenant").values():
         named = by_name(objects)
-        assert named["ConfigMap", "hub-mirror"]["data"] == found.environment
+        assert named["ConfigMap", "hub-mirror"]["data"] == mirror.environment
         (rule,) = named["NetworkPolicy", "allow-hub-mirror"]["spec"]["egress"]
-        assert rule == found.egress
+        assert rule == mirror.egress
 
 
 def test_jobs_have_its_variables_and_its_port(lab_with: LabWith, objects_of: ObjectsOf) -> None:
     file = lab_with(SERVICE)
-    found = server(load_site(file))
+    mirror = server(load_site(file))
     objects = objects_of(HTCONDOR, file)
     (settings,) = (o for o in objects if o["kind"] == "ConfigMap" and o["metadata"]["name"].endswith("-provisioner"))
     job = json.loads(settings["data"]["job.json"])
     (container,) = job["spec"]["template"]["spec"]["containers"]
-    assert found.environment.items() <= {one["name"]: one["value"] for one in container["env"]}.items()
+    assert mirror.environment.items() <= {variable["name"]: variable["value"] for variable in container["env"]}.items()
     policies = [
         o for o in objects if o["kind"] == "NetworkPolicy" and o["metadata"].get("namespace") == "htcondor-execute"
     ]
-    assert any(found.egress in policy["spec"]["egress"] for policy in policies)
+    assert any(mirror.egress in policy["spec"]["egress"] for policy in policies)
 
 
 @pytest.mark.parametrize(

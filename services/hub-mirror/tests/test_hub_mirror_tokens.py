@@ -48,7 +48,7 @@ def test_a_private_card_and_its_list_are_their_owner_s(protected: FakeHub, mirro
             assert mirror.get(path, protected.token).status_code in (401, 504)
 
     def listed(token: str | None) -> list[str]:
-        return [one["id"] for one in mirror.get("/api/models?author=owner", token).json()]
+        return [entry["id"] for entry in mirror.get("/api/models?author=owner", token).json()]
 
     assert listed(protected.token) == ["owner/secret"]
     assert listed(None) == []
@@ -56,14 +56,14 @@ def test_a_private_card_and_its_list_are_their_owner_s(protected: FakeHub, mirro
 
 def test_an_open_repository_is_asked_for_without_the_token(protected: FakeHub, mirror: Mirror) -> None:
     assert mirror.get("/google/tiny/resolve/main/config.json", protected.token).content == b"{}"
-    assert {one.token for one in protected.seen} == {None}
+    assert {request.token for request in protected.seen} == {None}
     assert len(mirror.cached) == 1
 
 
 def test_the_token_goes_to_the_hub_and_not_to_its_cdn(protected: FakeHub, mirror: Mirror) -> None:
     assert mirror.get(GATED, protected.token).content == WEIGHTS
-    assert {one.token for one in protected.seen if one.cdn} == {None}
-    assert protected.token in {one.token for one in protected.seen if not one.cdn}
+    assert {request.token for request in protected.seen if request.cdn} == {None}
+    assert protected.token in {request.token for request in protected.seen if not request.cdn}
     assert protected.token not in mirror.service.log
 
 
@@ -71,7 +71,7 @@ def test_a_site_s_token_never_goes_to_the_hub(protected: FakeHub, mirror: Mirror
     site = mirror.token("ada", "hep")
     for path in (GATED, PRIVATE, "/api/models/owner/secret", "/api/models"):
         mirror.get(path, site)
-    assert {one.token for one in protected.seen} == {None}
+    assert {request.token for request in protected.seen} == {None}
     # beside it, in the other header, the Hub's token is the caller's
     headers = {"X-Tapis-Token": site, "Authorization": f"Bearer {protected.token}"}
     assert requests.get(f"{mirror.outside}{GATED}", headers=headers, timeout=60).content == WEIGHTS
@@ -115,5 +115,5 @@ def test_pods_cannot_choose_the_address_that_limits_count(protected: FakeHub, mi
         "/api/repos/delete", method="DELETE", headers={"X-Forwarded-For": "192.0.2.1"}, json={"name": "x"}
     )
     assert response.status_code == 401
-    found = mirror.service.logged(event="audit", action="repositories.delete")
-    assert found["address"] in ("127.0.0.1", "unknown")
+    record = mirror.service.logged(event="audit", action="repositories.delete")
+    assert record["address"] in ("127.0.0.1", "unknown")

@@ -33,17 +33,17 @@ def test_readers_at_once_share_one_transfer_as_it_arrives(big: FakeHub, mirror: 
         streams = [pool.submit(mirror.get, URL, stream=True) for _ in range(4)]
         ranged = pool.submit(mirror.get, URL, headers={"Range": "bytes=1000-1999"})
         # the first half is served while the second has not been sent
-        first = [next(one.result().iter_content(1000)) for one in streams]
+        first = [next(stream.result().iter_content(1000)) for stream in streams]
         assert first == [BIG[:1000]] * 4
         assert ranged.result().content == BIG[1000:2000]
         streams[0].result().close()  # one client ends; the others do not notice
         tail = pool.submit(mirror.get, URL, headers={"Range": "bytes=-5"})
         big.gate.set()
-        for one in streams[1:]:
-            assert b"".join(one.result().iter_content(MEBIBYTE)) == BIG[1000:]
+        for stream in streams[1:]:
+            assert b"".join(stream.result().iter_content(MEBIBYTE)) == BIG[1000:]
         assert tail.result().content == BIG[-5:]
         assert tail.result().headers["Content-Range"] == f"bytes {len(BIG) - 5}-{len(BIG) - 1}/{len(BIG)}"
-    assert len([one for one in big.fetched("model.safetensors") if one.cdn]) == 1
+    assert len([request for request in big.fetched("model.safetensors") if request.cdn]) == 1
     assert mirror.count("hub_mirror_fetched_bytes_total") == len(BIG)
 
 
@@ -62,10 +62,10 @@ def test_a_transfer_goes_on_without_its_client(big: FakeHub, mirror: Mirror) -> 
 def test_a_broken_transfer_ends_with_the_whole_file(big: FakeHub, mirror: Mirror, ranges: bool) -> None:
     big.cut_after, big.ranges = [MEBIBYTE, MEBIBYTE // 2], ranges
     assert mirror.get(URL).content == BIG
-    asked = [one.range for one in big.fetched("model.safetensors") if one.cdn]
+    asked = [request.range for request in big.fetched("model.safetensors") if request.cdn]
     assert len(asked) >= 2
     assert asked[0] is None
-    assert all(one is not None and one.startswith("bytes=") for one in asked[1:])
+    assert all(byte_range is not None and byte_range.startswith("bytes=") for byte_range in asked[1:])
 
 
 def test_a_transfer_is_continued_by_the_next_process(big: FakeHub, start_mirror: StartMirror) -> None:
@@ -74,14 +74,14 @@ def test_a_transfer_is_continued_by_the_next_process(big: FakeHub, start_mirror:
         response = first.get(URL, stream=True)
         next(response.iter_content(MEBIBYTE))
         parts = first.storage / "partial"
-        eventually(lambda: sum(one.stat().st_size for one in parts.iterdir()) >= len(BIG) // 2, 60, "half is there")
+        eventually(lambda: sum(part.stat().st_size for part in parts.iterdir()) >= len(BIG) // 2, 60, "half is there")
         response.close()
     big.gate.set()
     big.gate = None
     big.seen.clear()
     with start_mirror(big, first.storage) as second:
         assert second.get(URL).content == BIG
-    (continued,) = (one for one in big.fetched("model.safetensors") if one.cdn)
+    (continued,) = (request for request in big.fetched("model.safetensors") if request.cdn)
     assert continued.range is not None
 
 
@@ -124,10 +124,10 @@ def test_the_least_recently_used_leaves_and_what_is_read_stays(hub: FakeHub, sta
         assert mirror.count("hub_mirror_cache_bytes ") <= 5 * MEBIBYTE
         # both are being read: a third passes without a place on the disk
         reading = [get(mirror, name, stream=True) for name in ("f0.bin", "f2.bin")]
-        held = [next(one.iter_content(1000)) for one in reading]
+        held = [next(response.iter_content(1000)) for response in reading]
         assert get(mirror, "f3.bin").content == contents["f3.bin"]
-        for one, begin, name in zip(reading, held, ("f0.bin", "f2.bin"), strict=True):
-            assert begin + b"".join(one.iter_content(MEBIBYTE)) == contents[name]
+        for response, begin, name in zip(reading, held, ("f0.bin", "f2.bin"), strict=True):
+            assert begin + b"".join(response.iter_content(MEBIBYTE)) == contents[name]
         assert mirror.count("hub_mirror_evicted_bytes_total") >= 2 * MEBIBYTE
 
 

@@ -17,10 +17,10 @@ from strata_services.inference.settings import Inference
 @pytest.fixture(scope="module")
 def settings(site: Site) -> Inference:
     """The entry of inference in site.yaml."""
-    found = SERVICE.of(site)
-    if found is None:
+    section = SERVICE.of(site)
+    if section is None:
         pytest.skip(f"site {site.name} has no platform.services.inference")
-    return found
+    return section
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def test_inference_lists_models_of_the_caller_s_tenants(
     service: Api, settings: Inference, site: Site, token: str, http: requests.Session
 ) -> None:
     """Inference lists the same models by OpenAI's API and, at both names, by ML Hub's."""
-    listed = {one["id"] for one in service.get("/v1/models", token).json()["data"]}
+    listed = {model["id"] for model in service.get("/v1/models", token).json()["data"]}
     assert listed <= {model.id for model in settings.models}
     for api in (service, Api(http, api_url(site))):
         result = envelope(api.get("/v3/ml-hub/inference", token))["result"]
@@ -55,7 +55,7 @@ def test_inference_lists_models_of_the_caller_s_tenants(
 
 def test_inference_hides_other_models(service: Api, settings: Inference, token: str, http: requests.Session) -> None:
     """Inference returns 404 for a model of other tenants and for one that does not exist."""
-    listed = {one["id"] for one in service.get("/v1/models", token).json()["data"]}
+    listed = {model["id"] for model in service.get("/v1/models", token).json()["data"]}
     headers = {"Authorization": f"Bearer {token}"}
     for name in ("nobody/has-this", *(model.id for model in settings.models if model.id not in listed)):
         body = {"model": name, "prompt": "hello"}
@@ -65,7 +65,7 @@ def test_inference_hides_other_models(service: Api, settings: Inference, token: 
 def test_running_models_respond(service: Api, token: str, http: requests.Session) -> None:
     """Each model that runs completes a prompt; models that are stopped remain stopped."""
     result = envelope(service.get("/v3/ml-hub/inference", token))["result"]
-    running = [one["model_id"] for one in result["models"] if one["state"] == "ready"]
+    running = [model["model_id"] for model in result["models"] if model["state"] == "ready"]
     if not running:
         pytest.skip("no model of the caller's tenants runs now")
     headers = {"Authorization": f"Bearer {token}"}

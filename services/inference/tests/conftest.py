@@ -33,8 +33,8 @@ def ask_clients(model_python: Path) -> AskClients:
         command = [str(model_python), str(PROGRAMS / "clients.py"), kind, url, model]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=180)
         assert done.returncode == 0, done.stderr
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
+        output: dict[str, Any] = json.loads(done.stdout)
+        return output
 
     return ask
 

@@ -36,8 +36,8 @@ def with_hub(file: Path) -> Path:
 @pytest.fixture
 def objects(lab_with: LabWith, objects_of: ObjectsOf) -> dict[tuple[str, str], dict[str, Any]]:
     """By kind and name, at a site with two models."""
-    found = objects_of(SERVICE, with_hub(lab_with(SERVICE, models=[WORDS, FLAN])))
-    return {(item["kind"], item["metadata"]["name"]): item for item in found}
+    items = objects_of(SERVICE, with_hub(lab_with(SERVICE, models=[WORDS, FLAN])))
+    return {(item["kind"], item["metadata"]["name"]): item for item in items}
 
 
 def test_models_are_deployments_that_do_not_run(objects: dict[tuple[str, str], dict[str, Any]]) -> None:
@@ -57,7 +57,7 @@ def test_models_are_deployments_that_do_not_run(objects: dict[tuple[str, str], d
         )
     pod = objects["Deployment", flan["deployment"]]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
-    variables = {one["name"]: one["value"] for one in container["env"]}
+    variables = {variable["name"]: variable["value"] for variable in container["env"]}
     assert variables["HF_ENDPOINT"] == "http://hub-mirror-inside.strata-system.svc:8081"
     assert (variables["MODEL_SERVER_MODEL"], variables["MODEL_SERVER_REVISION"]) == ("google/flan-t5-large", "v1")
     assert variables["ACCELERATOR"] == "gpu"
@@ -101,7 +101,11 @@ def test_the_ml_hub_reaches_it_beside_the_ingress_controller(
     (port,) = service["spec"]["ports"]
     assert endpoint.internal_url == f"http://inference.strata-system.svc:{port['port']}"
     (container,) = objects["Deployment", "inference"]["spec"]["template"]["spec"]["containers"]
-    assert endpoint.port in [one["containerPort"] for one in container["ports"] if one["name"] == port["targetPort"]]
+    assert endpoint.port in [
+        container_port["containerPort"]
+        for container_port in container["ports"]
+        if container_port["name"] == port["targetPort"]
+    ]
     labels = objects["Deployment", "inference"]["spec"]["template"]["metadata"]["labels"]
     assert endpoint.pods["podSelector"]["matchLabels"].items() <= labels.items()
 

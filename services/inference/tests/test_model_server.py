@@ -62,16 +62,16 @@ class Together:
                 queued(self._service, len(others) + 1)
             self._gate.touch()
             assert first.result().status_code == 200
-            found = [other.result() for other in others]
+            results = [other.result() for other in others]
         self._gate.unlink()
-        return found
+        return results
 
 
 def test_unmodified_clients(start_words: StartWords, ask_clients: AskClients) -> None:
     with start_words() as service:
-        found = ask_clients("generated", service.url, "words")
+        output = ask_clients("generated", service.url, "words")
     said = "one two three "
-    assert found == {
+    assert output == {
         "models": ["words"],
         "completions": [[said, "stop"], ["four ", "stop"]],
         "tokens": [4, 4],
@@ -104,7 +104,7 @@ def test_batches_fail_apart(start_words: StartWords, gate: Path) -> None:
         # 40 words, of 24 that fit: two halves; what never fits is alone in the end
         before = metric(service, "model_server_batch_size_sum")
         halves = together.ask(*[" ".join(["word"] * 10)] * 4)
-        assert [one.status_code for one in halves] == [200] * 4
+        assert [response.status_code for response in halves] == [200] * 4
         assert metric(service, "model_server_batch_size_sum") - before == 1 + 4 * 2
         fits, never = together.ask("one", "huge")
         assert (fits.status_code, code(never)) == (200, (507, "out_of_memory", None))
@@ -112,7 +112,7 @@ def test_batches_fail_apart(start_words: StartWords, gate: Path) -> None:
 
         before = metric(service, "model_server_batch_size_sum")
         sampled = together.ask("a", "b", temperature=0.5) + together.ask("c", "d")
-        assert [one.status_code for one in sampled] == [200] * 4
+        assert [response.status_code for response in sampled] == [200] * 4
         assert metric(service, "model_server_batch_size_sum") - before == 2 + 4 * 2
 
 
@@ -126,7 +126,7 @@ def test_queue_is_bounded(start_words: StartWords, gate: Path) -> None:
         streamed = ask(service, stream=True)
         assert code(streamed) == (429, "queue_full", None)
         gate.touch()
-        assert [one.result().status_code for one in waiting] == [200] * 3
+        assert [request.result().status_code for request in waiting] == [200] * 3
         assert ask(service, ["a", "b", "c"]).status_code == 200
         assert code(ask(service, ["a", "b", "c", "d"])) == (429, "queue_full", None)
         queued(service, 0)
@@ -269,8 +269,8 @@ def test_threads_of_the_model_do_not_spin(start_words: StartWords, model_python:
     command = [str(model_python), "-c", program]
     processors = subprocess.run(command, capture_output=True, text=True, check=True, timeout=SECONDS).stdout.strip()
     with start_words():
-        found = json.loads(gate.with_name("threads").read_text())
-    assert found == {"OMP_NUM_THREADS": processors, "OMP_WAIT_POLICY": "passive"}
+        variables = json.loads(gate.with_name("threads").read_text())
+    assert variables == {"OMP_NUM_THREADS": processors, "OMP_WAIT_POLICY": "passive"}
     program = "import model_server.processors as p; p.limit_threads(found := {'OMP_NUM_THREADS': '7'}); print(found)"
     done = subprocess.run([str(model_python), "-c", program], capture_output=True, text=True, check=True)
     assert "'OMP_NUM_THREADS': '7'" in done.stdout

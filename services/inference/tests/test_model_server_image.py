@@ -54,19 +54,19 @@ def test_text_of_a_model_from_the_hub(
 ) -> None:
     endpoint = start.enter_context(hub_of(models / model, f"lab/{model}", "v1"))
     url, name = start.enter_context(model_server(reference, hub_settings(endpoint, model)))
-    found = ask_clients("generated", url, f"lab/{model}")
-    first = found["completions"][0][0]
+    output = ask_clients("generated", url, f"lab/{model}")
+    first = output["completions"][0][0]
     assert first
-    assert found["completions"][0][1] == "length"
-    assert found["tokens"][1] == 2 * TOKENS
+    assert output["completions"][0][1] == "length"
+    assert output["tokens"][1] == 2 * TOKENS
     # each way of asking gives the same text; T5 reads a chat's last message as a prompt, GPT-2 its chat template
     same = ("streamed", "inference_client", "inference_client_streamed")
-    assert [found[way] for way in same] == [first] * len(same)
-    assert found["chat_streamed"] == found["inference_client_chat"] == found["chat"][1]
-    assert (found["chat"][1] == first) == (model == "t5")
+    assert [output[way] for way in same] == [first] * len(same)
+    assert output["chat_streamed"] == output["inference_client_chat"] == output["chat"][1]
+    assert (output["chat"][1] == first) == (model == "t5")
     # the last part ends it; T5's random bytes are seldom whole characters
-    assert found["parts"] > (2 if model == "gpt2" else 1)
-    assert found["refused"][2][1] == "context_length_exceeded"
+    assert output["parts"] > (2 if model == "gpt2" else 1)
+    assert output["refused"][2][1] == "context_length_exceeded"
     assert f"lab/{model}: " in log(name)
 
 
@@ -102,11 +102,11 @@ def test_rows_of_a_batch_do_not_change_each_other(start: ExitStack, reference: s
 def test_embeddings_and_labels(start: ExitStack, reference: str, models: Path, ask_clients: AskClients) -> None:
     volume = f"--volume={models}:/models:ro"
     url, _ = start.enter_context(model_server(reference, {"MODEL_SERVER_MODEL": "/models/embedder"}, volume))
-    found = ask_clients("embedded", url, "/models/embedder")
-    packed, plain = found["packed"], found["plain"]
+    output = ask_clients("embedded", url, "/models/embedder")
+    packed, plain = output["packed"], output["plain"]
     assert len(packed[0]) == len(plain) == 64
     assert packed[1] == pytest.approx(plain, abs=1e-5)  # beside a longer text, padding does not count
-    assert found["inference_client"][0] == pytest.approx(plain, abs=1e-5)
+    assert output["inference_client"][0] == pytest.approx(plain, abs=1e-5)
     assert packed[0] != pytest.approx(plain, abs=1e-2)
     url, _ = start.enter_context(model_server(reference, {"MODEL_SERVER_MODEL": "/models/classifier"}, volume))
     labels = dict(ask_clients("classified", url, "/models/classifier")["labels"])

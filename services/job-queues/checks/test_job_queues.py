@@ -24,13 +24,15 @@ def tenants(context: SiteContext) -> list[str]:
 
 def test_each_tenant_has_an_active_queue(kubectl: Kubectl, tenants: list[str]) -> None:
     """Kueue has every tenant's ClusterQueue active, and a LocalQueue `default` in the namespace leads to it."""
-    found = json.loads(kubectl("get", "clusterqueues", "--output", "json"))["items"]
-    states = {one["metadata"]["name"]: {c["type"]: c["status"] for c in one["status"]["conditions"]} for one in found}
+    queues = json.loads(kubectl("get", "clusterqueues", "--output", "json"))["items"]
+    states = {
+        queue["metadata"]["name"]: {c["type"]: c["status"] for c in queue["status"]["conditions"]} for queue in queues
+    }
     assert {name: states.get(name, {}).get("Active") for name in tenants} == dict.fromkeys(tenants, "True")
     local = json.loads(kubectl("get", "localqueues", "--all-namespaces", "--output", "json"))["items"]
     targets = {
-        one["metadata"]["namespace"]: one["spec"]["clusterQueue"]
-        for one in local
-        if one["metadata"]["name"] == "default"
+        queue["metadata"]["namespace"]: queue["spec"]["clusterQueue"]
+        for queue in local
+        if queue["metadata"]["name"] == "default"
     }
     assert {name: targets.get(name) for name in tenants} == {name: name for name in tenants}

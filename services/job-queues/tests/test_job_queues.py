@@ -30,18 +30,21 @@ Object = dict[str, Any]
 
 def test_quotas_that_fit_are_guaranteed() -> None:
     shares = divide({"a": 6, "b": 4}, 10)
-    assert {name: (one.guaranteed, one.lent) for name, one in shares.of_tenants.items()} == {"a": (6, 0), "b": (4, 0)}
+    assert {name: (share.guaranteed, share.lent) for name, share in shares.of_tenants.items()} == {
+        "a": (6, 0),
+        "b": (4, 0),
+    }
     assert shares.rest == 0
 
 
 @pytest.mark.parametrize(("quotas", "size"), [({"a": 8, "b": 4, "c": 1}, 10), ({"a": 3, "b": 3}, 1), ({"a": 5}, 0)])
 def test_larger_quotas_share_the_cluster_in_proportion(quotas: dict[str, int], size: int) -> None:
     shares = divide(quotas, size)
-    assert sum(one.guaranteed for one in shares.of_tenants.values()) + shares.rest == size
+    assert sum(share.guaranteed for share in shares.of_tenants.values()) + shares.rest == size
     for name, quota in quotas.items():
-        one = shares.of_tenants[name]
-        assert one.guaranteed + one.lent == quota
-        assert abs(one.guaranteed - size * quota / sum(quotas.values())) < 1
+        share = shares.of_tenants[name]
+        assert share.guaranteed + share.lent == quota
+        assert abs(share.guaranteed - size * quota / sum(quotas.values())) < 1
 
 
 def test_an_unknown_capacity_limits_nothing() -> None:
@@ -51,7 +54,7 @@ def test_an_unknown_capacity_limits_nothing() -> None:
 def test_capacity_is_that_of_the_nodes() -> None:
     site = load_site(CNAF)
     assert site.cloud is not None
-    nodes = [one.flavor for one in site.cloud.instances if "kube_node" in one.roles]
+    nodes = [instance.flavor for instance in site.cloud.instances if "kube_node" in instance.roles]
     flavors = {flavor.name: flavor for flavor in site.cloud.flavors}
     assert capacity(site)["cpu"] == 1000 * sum(flavors[name].vcpus for name in nodes)
     assert sum(cards(site).values()) == sum(sum(flavors[name].accelerators.values()) for name in nodes)
@@ -60,27 +63,27 @@ def test_capacity_is_that_of_the_nodes() -> None:
 def quotas(groups: list[Values]) -> dict[tuple[str, str], tuple[str, str | None]]:
     """Guaranteed and lent, by flavor and resource."""
     return {
-        (flavor["name"], one["name"]): (one["nominalQuota"], one.get("borrowingLimit"))
+        (flavor["name"], resource["name"]): (resource["nominalQuota"], resource.get("borrowingLimit"))
         for group in groups
         for flavor in group["flavors"]
-        for one in flavor["resources"]
+        for resource in flavor["resources"]
     }
 
 
 def test_cards_are_counted_by_kind(lab_with: Callable[..., Path], values_of: Callable[..., Values]) -> None:
     values = values_of(SERVICE, lab_with(SERVICE))
-    found = {queue["name"]: quotas(queue["resourceGroups"]) for queue in values["queues"]}
-    assert found["research"]["v100", "nvidia.com/gpu"] == ("1", "0")
-    assert found["teaching"]["v100", "nvidia.com/gpu"] == ("0", "0")
-    (flavor,) = (one for one in values["flavors"] if one["name"] == "v100")
+    by_queue = {queue["name"]: quotas(queue["resourceGroups"]) for queue in values["queues"]}
+    assert by_queue["research"]["v100", "nvidia.com/gpu"] == ("1", "0")
+    assert by_queue["teaching"]["v100", "nvidia.com/gpu"] == ("0", "0")
+    (flavor,) = (flavor for flavor in values["flavors"] if flavor["name"] == "v100")
     assert flavor["nodeLabels"] == {"strata.dev/accelerator.v100": "true"}
-    assert [one["key"] for one in flavor["tolerations"]] == ["nvidia.com/gpu"]
+    assert [toleration["key"] for toleration in flavor["tolerations"]] == ["nvidia.com/gpu"]
 
 
 def test_the_controller_queues_all_jobs_of_tenants_and_no_others(state: Callable[[Path], PlatformState]) -> None:
-    found = state(NAUTILUS)
-    table = {release.name: release for release in releases(found.site)}
-    values = table["kueue"].values(found)
+    site_state = state(NAUTILUS)
+    table = {release.name: release for release in releases(site_state.site)}
+    values = table["kueue"].values(site_state)
     configuration = yaml.safe_load(values["managerConfig"]["controllerManagerConfigYaml"])
     assert configuration["manageJobsWithoutQueueName"] is True
     (names,) = configuration["managedJobsNamespaceSelector"]["matchExpressions"]
@@ -103,11 +106,15 @@ def kueue(api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Ap
 @pytest.fixture
 def queues(state: Callable[[Path], PlatformState]) -> list[Object]:
     """Objects of the service's releases at nautilus."""
-    found = state(NAUTILUS)
-    table = [release for release in releases(found.site) if release.name.startswith("job-queue")]
+    site_state = state(NAUTILUS)
+    table = [release for release in releases(site_state.site) if release.name.startswith("job-queue")]
     assert len(table) == 3
     helm = Helm(Path(sys.executable).with_name("helm"))
-    return [item for one in table for item in helm.template(one.chart, one.values(found), one.name).values()]
+    return [
+        item
+        for release in table
+        for item in helm.template(release.chart, release.values(site_state), release.name).values()
+    ]
 
 
 def test_the_api_server_takes_the_queues(kueue: ApiServer, queues: list[Object], tmp_path: Path) -> None:

@@ -138,8 +138,8 @@ class Hub:
 
     def server(self) -> dict[str, Any]:
         """The user's server as the hub has it; empty for none."""
-        found: dict[str, Any] = self.call("GET", USER_PATH).json().get("servers", {}).get("", {})
-        return found
+        state: dict[str, Any] = self.call("GET", USER_PATH).json().get("servers", {}).get("", {})
+        return state
 
     def stop(self) -> None:
         """Stops the user's server and waits until its pod is deleted."""
@@ -154,10 +154,10 @@ class Hub:
 @pytest.fixture(scope="module")
 def settings(context: SiteContext) -> JupyterHub:
     """JupyterHub's entry in site.yaml."""
-    found = SERVICE.of(context.site)
-    if found is None:
+    section = SERVICE.of(context.site)
+    if section is None:
         pytest.skip(f"site {context.site.name} has no platform.services.{SERVICE.key}")
-    return found
+    return section
 
 
 @pytest.fixture(scope="module")
@@ -165,18 +165,18 @@ def hub(context: SiteContext, settings: JupyterHub, http: requests.Session) -> I
     """The hub, with a user for checks."""
     host = f"{settings.hostname}.{context.site.domain}"
     token = context.secrets.get(VERIFY_TOKEN.name)
-    found = Hub(http, host, token, context)
-    assert found.call("POST", USER_PATH).status_code in (201, 409)
-    found.stop()  # of an interrupted run
-    yield found
-    found.stop()
-    assert found.call("DELETE", USER_PATH).status_code == 204
+    client = Hub(http, host, token, context)
+    assert client.call("POST", USER_PATH).status_code in (201, 409)
+    client.stop()  # of an interrupted run
+    yield client
+    client.stop()
+    assert client.call("DELETE", USER_PATH).status_code == 204
 
 
 def pods(kubectl: Kubectl, selector: str) -> list[dict[str, Any]]:
     """Pods of the namespace."""
-    found: list[dict[str, Any]] = json.loads(kubectl(*PODS, selector))["items"]
-    return found
+    items: list[dict[str, Any]] = json.loads(kubectl(*PODS, selector))["items"]
+    return items
 
 
 def user_pods(kubectl: Kubectl) -> list[dict[str, Any]]:
@@ -186,7 +186,7 @@ def user_pods(kubectl: Kubectl) -> list[dict[str, Any]]:
 
 def no_user_pods(kubectl: Kubectl) -> bool:
     """Whether the user's pods are gone, once those that end have ended."""
-    return settled(lambda: user_pods(kubectl), lambda found: not found, STOP_SECONDS) == []
+    return settled(lambda: user_pods(kubectl), lambda pods: not pods, STOP_SECONDS) == []
 
 
 def test_login_is_the_issuers(hub: Hub, context: SiteContext) -> None:
@@ -248,8 +248,8 @@ def test_members_share_their_tenants_folder(
     tenant = tenants[0]
     hub.start(settings.profiles[0].name, settings.start_seconds)
     name = f".strata-verify-{uuid.uuid4().hex[:8]}"
-    found = json.loads(hub.run(SHARE.format(folder=f"{SHARED}/{tenant.name}", name=name)))
-    assert found == {"folders": [tenant.name], "link": SHARED, "group": tenant.group_id}
+    result = json.loads(hub.run(SHARE.format(folder=f"{SHARED}/{tenant.name}", name=name)))
+    assert result == {"folders": [tenant.name], "link": SHARED, "group": tenant.group_id}
     request = PodRequest(
         name=f"verify{name[-9:]}",
         image=images.images["pod-base"],
@@ -288,6 +288,6 @@ def test_hub_is_not_preempted(hub: Hub, kubectl: Kubectl) -> None:
     """JupyterHub's own pods have the priority of the platform."""
     assert hub
     for component in ("hub", "proxy"):
-        found = settled(lambda of=component: pods(kubectl, f"component={of}"), lambda found: len(found) == 1)  # type: ignore[misc]
-        (pod,) = found
+        items = settled(lambda of=component: pods(kubectl, f"component={of}"), lambda items: len(items) == 1)  # type: ignore[misc]
+        (pod,) = items
         assert pod["spec"]["priorityClassName"] == HUB_PRIORITY.level

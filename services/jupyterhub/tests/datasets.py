@@ -53,9 +53,9 @@ def init(
     for dataset in given["datasets"]:
         if endpoint and "s3" in dataset:
             dataset["s3"]["endpoint"] = endpoint
-    references = {one["name"]: one["valueFrom"]["secretKeyRef"]["key"] for one in keys}
-    found = {name: (secrets or {})[key] for name, key in references.items() if key in (secrets or {})}
-    environment = {variable["name"]: json.dumps(given), **found}
+    references = {variable["name"]: variable["valueFrom"]["secretKeyRef"]["key"] for variable in keys}
+    credentials = {name: (secrets or {})[key] for name, key in references.items() if key in (secrets or {})}
+    environment = {variable["name"]: json.dumps(given), **credentials}
     command = [sys.executable, *container["command"][1:]]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=120)
     assert not done.stderr, done.stderr

@@ -179,12 +179,12 @@ class Hub:
         file.unlink(missing_ok=True)
         self.token(user)
         self.call(self.operator, "POST", f"/api/users/{user}/server", {"profile": profile})
-        found: dict[str, Any] = json.loads(file.read_text())
-        return found
+        content: dict[str, Any] = json.loads(file.read_text())
+        return content
 
     def container(self, user: str) -> dict[str, Any]:
-        found: dict[str, Any] = self.pod(user)["spec"]["containers"][0]
-        return found
+        spec: dict[str, Any] = self.pod(user)["spec"]["containers"][0]
+        return spec
 
 
 @contextmanager

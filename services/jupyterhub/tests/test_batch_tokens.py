@@ -221,7 +221,7 @@ def test_a_server_has_the_address_of_its_tenants_schedd(running_hub: Hub) -> Non
     """No other, and no collector's, which members may not query; the checks' user that of the first tenant."""
 
     def schedd(user: str) -> str:
-        variables = {one["name"]: one.get("value", "") for one in running_hub.container(user)["env"]}
+        variables = {variable["name"]: variable.get("value", "") for variable in running_hub.container(user)["env"]}
         assert "_CONDOR_COLLECTOR_HOST" not in variables
         return str(variables["_CONDOR_SCHEDD_HOST"])
 

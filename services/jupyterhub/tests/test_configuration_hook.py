@@ -38,7 +38,7 @@ def test_user_beats_group_beats_tenant_at_the_next_start(hub: Hub) -> None:
     assert hub.container("carol")["resources"]["limits"]["memory"] == 5 * 2**30, "a group of the issuer"
     stored("users/bob", {"mem_limit": "4G", "image": IMAGES[0]})
     container = hub.container("bob")
-    environment = {one["name"]: one.get("value") for one in container["env"]}
+    environment = {variable["name"]: variable.get("value") for variable in container["env"]}
     assert container["image"] == IMAGES[0]
     assert container["resources"]["limits"] == {"cpu": 1, "memory": 4 * 2**30}
     assert (environment["LEVEL"], environment["DATA"]) == ("group", "{literal} %s")
@@ -53,7 +53,7 @@ def test_group_gets_a_card_that_its_profile_has_not(hub: Hub) -> None:
     spec = hub.pod("carol")["spec"]
     assert spec["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] == "1"
     assert spec["nodeSelector"]
-    assert [one["key"] for one in spec["tolerations"]] == ["nvidia.com/gpu"]
+    assert [toleration["key"] for toleration in spec["tolerations"]] == ["nvidia.com/gpu"]
     assert "nvidia.com/gpu" not in hub.container("bob")["resources"]["limits"]
 
 
@@ -153,12 +153,14 @@ def test_every_change_is_recorded(hub: Hub) -> None:
     assert hub.put("ada", path, {"cpu_limit": 99}).status_code == 400
     assert hub.call(hub.token("ada"), "DELETE", f"/api/tenants/{path}").status_code == 204
     changes = hub.call(hub.token("ada"), "GET", "/api/tenants/research/configuration/changes").json()[:3]
-    assert [(one["by"], one["kind"], one["name"], one["before"], one["after"]) for one in changes] == [
+    assert [
+        (change["by"], change["kind"], change["name"], change["before"], change["after"]) for change in changes
+    ] == [
         ("ada", "users", "carol@example.org", {"cpu_limit": 2}, None),
         ("ada", "users", "carol@example.org", {"cpu_limit": 1}, {"cpu_limit": 2}),
         ("ada", "users", "carol@example.org", None, {"cpu_limit": 1}),
     ]
-    assert all(one["at"].endswith("+00:00") for one in changes)
+    assert all(change["at"].endswith("+00:00") for change in changes)
 
 
 def test_commands_read_the_configuration_of_a_running_hub(hub: Hub) -> None:

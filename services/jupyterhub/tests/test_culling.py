@@ -64,8 +64,8 @@ def running_server(running_hub: Hub) -> Iterator[Callable[[str], None]]:
     with notebook_server() as port:
 
         def ready(user: str) -> object:
-            found = running_hub.call(running_hub.operator, "GET", f"/api/users/{user}").json()
-            return found["servers"].get("", {}).get("ready")
+            model = running_hub.call(running_hub.operator, "GET", f"/api/users/{user}").json()
+            return model["servers"].get("", {}).get("ready")
 
         def start(user: str) -> None:
             users.append(user)

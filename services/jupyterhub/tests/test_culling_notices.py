@@ -97,10 +97,10 @@ def jupyterlab(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Lab]:
             "JUPYTERHUB_API_TOKEN": "server", "JUPYTERHUB_USER": "ada l",
         }  # fmt: skip
         process = subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=log, stderr=log)
-        found = Lab(f"http://127.0.0.1:{port}", process, hub)
+        lab = Lab(f"http://127.0.0.1:{port}", process, hub)
         try:
-            responds(f"{found.url}/api/status?token=lab", process, tmp_path / "log")
-            yield found
+            responds(f"{lab.url}/api/status?token=lab", process, tmp_path / "log")
+            yield lab
         finally:
             process.terminate()
             process.wait(30)
@@ -120,14 +120,14 @@ def notices(window: Browser) -> list[str]:
 
 def notice(window: Browser, part: str) -> str:
     """The only notification about the server, once it contains the part and any earlier one has faded out."""
-    found: list[str] = []
+    texts: list[str] = []
 
     def shown() -> bool:
-        found[:] = notices(window)
-        return len(found) == 1 and part in found[0]
+        texts[:] = notices(window)
+        return len(texts) == 1 and part in texts[0]
 
     eventually(shown, SECONDS, f"a notification with {part!r}")
-    return found[0]
+    return texts[0]
 
 
 @pytest.mark.nightly

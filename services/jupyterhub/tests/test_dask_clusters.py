@@ -20,15 +20,15 @@ def hub(running_hub: Hub) -> Hub:
 
 
 def environment(hub: Hub, user: str) -> dict[str, str]:
-    return {one["name"]: one.get("value") for one in hub.container(user)["env"]}
+    return {variable["name"]: variable.get("value") for variable in hub.container(user)["env"]}
 
 
 def test_the_client_needs_no_arguments(hub: Hub) -> None:
-    found = environment(hub, "eve")
-    assert found["DASK_GATEWAY__ADDRESS"] == "http://dask-gateway.dask-gateway.svc:8000"
-    assert found["DASK_GATEWAY__PROXY_ADDRESS"] == "gateway://dask-gateway.dask-gateway.svc:8000"
-    assert found[f"{OPTIONS}TENANT"] == "biology"
-    assert found[f"{OPTIONS}IMAGE"] == "registry.example.org/notebook:1"
+    variables = environment(hub, "eve")
+    assert variables["DASK_GATEWAY__ADDRESS"] == "http://dask-gateway.dask-gateway.svc:8000"
+    assert variables["DASK_GATEWAY__PROXY_ADDRESS"] == "gateway://dask-gateway.dask-gateway.svc:8000"
+    assert variables[f"{OPTIONS}TENANT"] == "biology"
+    assert variables[f"{OPTIONS}IMAGE"] == "registry.example.org/notebook:1"
 
 
 def test_clusters_have_the_image_that_the_tenant_configured(hub: Hub) -> None:

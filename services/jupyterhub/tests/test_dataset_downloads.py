@@ -20,8 +20,8 @@ pytestmark = pytest.mark.xdist_group("jupyterhub-hub")
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sources]:
-    with https_source(tmp_path_factory.mktemp("sources")) as found:
-        yield found
+    with https_source(tmp_path_factory.mktemp("sources")) as source:
+        yield source
 
 
 def test_server_gets_what_the_source_has(hub: Hub, sources: Sources, tmp_path: Path) -> None:
@@ -53,7 +53,7 @@ def test_each_unreachable_dataset_is_named(hub: Hub, sources: Sources, tmp_path:
     register(hub, "good", source=f"{sources.url}/good")
     status, report, datasets = init(hub.pod("bob"), tmp_path, sources.authority, bytes=1_000_000)
     assert status == 0, "none is required"
-    reasons = {one["name"]: one["reason"] for one in json.loads(report)}
+    reasons = {dataset["name"]: dataset["reason"] for dataset in json.loads(report)}
     for path, (_, why) in UNREACHABLE.items():
         assert why in reasons.pop(path.partition(".")[0])
     assert "refused" in reasons.pop("refused")
@@ -68,7 +68,7 @@ def test_download_ends_in_time(hub: Hub, sources: Sources, tmp_path: Path) -> No
     for path in ("slow", "silent", "trickle"):
         register(hub, path, source=f"{sources.url}/{path}")
     status, report, datasets = init(hub.pod("bob"), tmp_path, sources.authority, seconds=1)
-    reasons = {one["name"]: one["reason"] for one in json.loads(report)}
+    reasons = {dataset["name"]: dataset["reason"] for dataset in json.loads(report)}
     assert (status, reasons["silent"], reasons["trickle"]) == (0, *["no response in time"] * 2)
     assert reasons["slow"] in ("not complete after 1 s", "no response in time")
     assert [file.name for file in (datasets / "slow").iterdir()] == ["UNREACHABLE.txt"]

@@ -61,11 +61,14 @@ def nfs_server(address: str, *, silent: bool = False) -> Iterator[None]:
 
 def claims(pod: dict[str, Any]) -> dict[str, tuple[str, bool]]:
     """Mount path below /datasets to the claim there, and whether volume and mount are read-only."""
-    found = {one["name"]: one.get("persistentVolumeClaim") for one in pod["spec"]["volumes"]}
+    volumes = {volume["name"]: volume.get("persistentVolumeClaim") for volume in pod["spec"]["volumes"]}
     return {
-        one["mountPath"]: (found[one["name"]]["claimName"], bool(found[one["name"]]["readOnly"] and one["readOnly"]))
-        for one in pod["spec"]["containers"][0]["volumeMounts"]
-        if one["mountPath"].startswith("/datasets") and found[one["name"]]
+        mount["mountPath"]: (
+            volumes[mount["name"]]["claimName"],
+            bool(volumes[mount["name"]]["readOnly"] and mount["readOnly"]),
+        )
+        for mount in pod["spec"]["containers"][0]["volumeMounts"]
+        if mount["mountPath"].startswith("/datasets") and volumes[mount["name"]]
     }
 
 
@@ -78,13 +81,13 @@ def test_members_servers_mount_folders_read_only(hub: Hub) -> None:
     register(hub, "reference", source="nfs://reference", required=True)
     with nfs_server(NFS):
         of_bob, of_eve = hub.pod("bob"), hub.pod("eve")
-    found = claims(of_bob)
-    assert found.keys() == {"/datasets/climate", "/datasets/2026/climate", "/datasets/reference"}
-    claim, read_only = found.pop("/datasets/reference")
+    mounts = claims(of_bob)
+    assert mounts.keys() == {"/datasets/climate", "/datasets/2026/climate", "/datasets/reference"}
+    claim, read_only = mounts.pop("/datasets/reference")
     assert (claim.startswith("dataset-reference-"), read_only) == (True, True)
-    ((claim, read_only),) = set(found.values())
+    ((claim, read_only),) = set(mounts.values())
     assert (claim.startswith("dataset-climate-"), read_only) == (True, True)
-    assert [one["name"] for one in of_bob["spec"]["volumes"]].count(claim) == 1
+    assert [volume["name"] for volume in of_bob["spec"]["volumes"]].count(claim) == 1
     assert "initContainers" not in of_bob["spec"], "nothing to download or to report"
     assert list(claims(of_eve)) == ["/datasets/genomes"]
 
@@ -102,7 +105,7 @@ def test_servers_that_do_not_respond_do_not_stop_the_start_unless_required(hub: 
         pod = hub.pod("bob")
     assert claims(pod) == {}, "the kubelet would wait for the mount"
     status, report, datasets = init(pod, tmp_path, authority)
-    reasons = {one["name"]: one["reason"] for one in json.loads(report)}
+    reasons = {dataset["name"]: dataset["reason"] for dataset in json.loads(report)}
     assert (status, reasons.keys()) == (0, expected.keys())
     for name, (server, why) in expected.items():
         assert reasons[name].startswith(server)
@@ -113,7 +116,7 @@ def test_servers_that_do_not_respond_do_not_stop_the_start_unless_required(hub: 
         pod = hub.pod("bob")
     assert list(claims(pod)) == ["/datasets/climate"]
     status, report, _ = init(pod, tmp_path, authority)
-    assert (status, [one["name"] for one in json.loads(report)]) == (1, ["archive"])
+    assert (status, [dataset["name"] for dataset in json.loads(report)]) == (1, ["archive"])
 
 
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
@@ -150,17 +153,19 @@ def test_folders_are_volumes_in_the_hubs_namespace(
     other = folder(name="archive", server="nas.example.org", path="/exports/archive")
     site_file = lab_with(SERVICE, datasets={"nfs": [folder(), other]})
     site = load_site(site_file)
-    made = {one.claim: one for one in volumes(site) if one.claim.startswith("dataset-")}
-    assert {(one.namespace, one.server, one.path, one.read_only) for one in made.values()} == {
+    made = {volume.claim: volume for volume in volumes(site) if volume.claim.startswith("dataset-")}
+    assert {(volume.namespace, volume.server, volume.path, volume.read_only) for volume in made.values()} == {
         ("jupyterhub", "", "/data/climate", True),
         ("jupyterhub", "nas.example.org", "/exports/archive", True),
     }
     entries = {
-        one["claim"]: one.get("server") for one in shared_volumes.values(site)["volumes"] if one["claim"] in made
+        volume["claim"]: volume.get("server")
+        for volume in shared_volumes.values(site)["volumes"]
+        if volume["claim"] in made
     }
     assert set(entries.values()) == {None, "nas.example.org"}
     allowed = values_of(SERVICE, site_file)["custom"]["datasetSources"]["research"]["nfs"]
-    assert {one["claim"] for one in allowed.values()} == made.keys()
+    assert {entry["claim"] for entry in allowed.values()} == made.keys()
     assert (allowed["archive"]["server"], allowed["climate"]["server"]) == ("nas.example.org", "")
     policies = {
         o["metadata"]["name"]: o["spec"] for o in objects_of(SERVICE, site_file) if o["kind"] == "NetworkPolicy"
@@ -170,11 +175,11 @@ def test_folders_are_volumes_in_the_hubs_namespace(
 
 
 def test_claim_of_another_folder_is_another(lab_with: Callable[..., Path]) -> None:
-    found = set()
+    claim_names = set()
     for path in ("/data/climate", "/data/weather"):
         site = load_site(lab_with(SERVICE, datasets={"nfs": [folder(path=path)]}))
-        found |= {one.claim for one in volumes(site) if one.claim.startswith("dataset-")}
-    assert len(found) == 2, "Kubernetes refuses to change a volume's source"
+        claim_names |= {volume.claim for volume in volumes(site) if volume.claim.startswith("dataset-")}
+    assert len(claim_names) == 2, "Kubernetes refuses to change a volume's source"
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
@@ -209,8 +214,8 @@ def test_keys_of_endpoints_are_in_the_services_secret_only(
     data = context_of(SERVICE, site_file).secret_data()
     values = values_of(SERVICE, site_file)
     endpoint = values["custom"]["datasetSources"]["research"]["s3"]["open-data"]
-    assert [data[one["key"]] for one in endpoint["keys"]] == [f"generated-{name}" for name in names]
+    assert [data[key["key"]] for key in endpoint["keys"]] == [f"generated-{name}" for name in names]
     bucket = values["custom"]["datasetSources"]["research"]["bucket"]
-    assert all(one["key"] in data for one in bucket["keys"])
-    for secret in (*(data[one["key"]] for one in endpoint["keys"]), data[bucket["keys"][1]["key"]]):
+    assert all(key["key"] in data for key in bucket["keys"])
+    for secret in (*(data[key["key"]] for key in endpoint["keys"]), data[bucket["keys"][1]["key"]]):
         assert secret not in json.dumps(values)

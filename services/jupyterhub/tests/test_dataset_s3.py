@@ -81,12 +81,12 @@ def test_administrator_of_another_tenant_has_that_tenants_bucket_only(hub: Hub) 
 
 def variables(container: dict[str, Any]) -> dict[str, str]:
     """Name to entry of the Secret."""
-    found = {}
-    for one in container["env"][1:]:
-        reference = one["valueFrom"]["secretKeyRef"]
+    keys = {}
+    for variable in container["env"][1:]:
+        reference = variable["valueFrom"]["secretKeyRef"]
         assert (reference["name"], reference["optional"]) == ("jupyterhub-secrets", True)
-        found[one["name"]] = reference["key"]
-    return found
+        keys[variable["name"]] = reference["key"]
+    return keys
 
 
 def test_only_the_init_container_has_keys_and_from_secrets(hub: Hub) -> None:
@@ -101,7 +101,7 @@ def test_only_the_init_container_has_keys_and_from_secrets(hub: Hub) -> None:
         "ACCESS_KEY_2": "dataset.open-data.AWS_ACCESS_KEY_ID",
         "SECRET_KEY_2": "dataset.open-data.AWS_SECRET_ACCESS_KEY",
     }
-    by_name = {one["name"]: one["s3"] for one in json.loads(init_container["env"][0]["value"])["datasets"]}
+    by_name = {dataset["name"]: dataset["s3"] for dataset in json.loads(init_container["env"][0]["value"])["datasets"]}
     assert by_name["public"] == {
         "endpoint": PUBLIC, "region": "eu-central-1", "keys": None, "bucket": "sky", "key": "map.fits",
     }  # fmt: skip
@@ -121,9 +121,9 @@ def test_source_that_the_site_no_longer_allows_is_unreachable(hub: Hub, tmp_path
         hub.server.sql(f"UPDATE strata_configuration {change}", hub.database)
     pod = hub.pod("bob")
     assert variables(pod["spec"]["initContainers"][0]) == {}
-    assert [one["name"] for one in pod["spec"]["volumes"] if one["name"].startswith("dataset")] == ["datasets"]
+    assert [volume["name"] for volume in pod["spec"]["volumes"] if volume["name"].startswith("dataset")] == ["datasets"]
     status, report, datasets = init(pod, tmp_path, pki.create_authority("unit")[0])
-    reasons = {one["name"]: one["reason"] for one in json.loads(report)}
+    reasons = {dataset["name"]: dataset["reason"] for dataset in json.loads(report)}
     assert (status, set(reasons)) == (0, {"mine", "climate"})
     assert set(reasons.values()) == {"the site does not allow this source; an administrator of the tenant registers it"}
     assert files(datasets).keys() == {"climate/UNREACHABLE.txt", "mine/UNREACHABLE.txt"}
@@ -160,21 +160,21 @@ def test_servers_that_break_the_rules_are_unreachable(hub: Hub, tmp_path: Path) 
     with hostile_s3() as (url, requests):
         pod = hub.pod("bob")
         status, report, datasets = init(pod, tmp_path, authority, secrets=SECRETS, endpoint=url, bytes=1_000_000)
-    reasons = {one["name"]: one["reason"] for one in json.loads(report)}
+    reasons = {dataset["name"]: dataset["reason"] for dataset in json.loads(report)}
     assert (status, reasons.keys()) == (0, BROKEN.keys())
     for name, reason in BROKEN.items():
         assert reason in reasons[name], name
-    found = files(datasets)
-    assert {name: content for name, content in found.items() if "UNREACHABLE" not in name} == {
+    contents = files(datasets)
+    assert {name: content for name, content in contents.items() if "UNREACHABLE" not in name} == {
         "good/a": b"/research/good/a",
         "good/b/c": b"/research/good/b/c",
     }
-    assert {name.partition("/")[0] for name in found} == {*BROKEN, "good"}, "and nothing beside the datasets"
+    assert {name.partition("/")[0] for name in contents} == {*BROKEN, "good"}, "and nothing beside the datasets"
     assert (files(outside), sorted(path.name for path in tmp_path.iterdir())) == (
         {"file": b"mine"}, ["datasets", "home", "report"],
     )  # fmt: skip
     assert not [request for request in requests if "stolen" in request]
-    for text in (report, *(content.decode() for content in found.values())):
+    for text in (report, *(content.decode() for content in contents.values())):
         assert "sesame" not in text
         assert "AKIDEXAMPLE" not in text
 
@@ -185,7 +185,7 @@ def test_endless_list_ends(hub: Hub, tmp_path: Path) -> None:
     with hostile_s3() as (url, _):
         status, report, _ = init(hub.pod("bob"), tmp_path, authority, secrets=SECRETS, endpoint=url, seconds=1)
     assert status == 1, "it is required"
-    ((reason),) = (one["reason"] for one in json.loads(report))
+    ((reason),) = (dataset["reason"] for dataset in json.loads(report))
     assert reason in ("not complete after 1 s", "no response in time", "a list of more than 1000 pages")
 
 
@@ -197,6 +197,6 @@ def test_public_endpoints_get_no_key_and_missing_keys_are_named(hub: Hub, tmp_pa
         _, report, datasets = init(hub.pod("bob"), tmp_path, authority, endpoint=url)
     assert requests == ["/research/good/a anonymous"]
     assert files(datasets)["public/a"] == b"/research/good/a"
-    assert [(one["name"], one["reason"]) for one in json.loads(report)] == [
+    assert [(dataset["name"], dataset["reason"]) for dataset in json.loads(report)] == [
         ("mine", "the site has no key for the bucket")
     ]

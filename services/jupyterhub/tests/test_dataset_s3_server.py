@@ -25,8 +25,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     program = find_s3_server()
     if program is None:
         pytest.skip("the server was not built: `strata doctor`")
-    with s3_server(program, tmp_path_factory.mktemp("s3"), SECRETS["id"], SECRETS["secret"]) as found:
-        yield found
+    with s3_server(program, tmp_path_factory.mktemp("s3"), SECRETS["id"], SECRETS["secret"]) as s3:
+        yield s3
 
 
 def pod(server: S3Server, **datasets: dict[str, Any]) -> dict[str, Any]:
@@ -34,9 +34,9 @@ def pod(server: S3Server, **datasets: dict[str, Any]) -> dict[str, Any]:
     at = {"endpoint": server.url, "region": REGION, "bucket": server.bucket, "keys": ["ACCESS_KEY_0", "SECRET_KEY_0"]}
     given = {
         "datasets": [
-            {"name": name, "source": f"s3://{server.bucket}/{one['key']}", "file": "file", "sha256": None,
-             "required": False, "unreachable": "", "s3": at | {"key": one["key"]}} | one.get("more", {})
-            for name, one in datasets.items()
+            {"name": name, "source": f"s3://{server.bucket}/{dataset['key']}", "file": "file", "sha256": None,
+             "required": False, "unreachable": "", "s3": at | {"key": dataset["key"]}} | dataset.get("more", {})
+            for name, dataset in datasets.items()
         ],
         "directory": "/datasets",
         "report": "/dev/termination-log",
@@ -69,11 +69,11 @@ def test_prefixes_and_objects_are_downloaded(server: S3Server, tmp_path: Path) -
         changed={"key": "single.csv", "more": {"sha256": "0" * 64}},
     )
     status, report, datasets = init(given, tmp_path, authority, secrets=SECRETS)
-    reasons = {one["name"]: one["reason"] for one in json.loads(report)}
+    reasons = {dataset["name"]: dataset["reason"] for dataset in json.loads(report)}
     assert (status, reasons) == (0, {"changed": f"sha256 is {SHA256}, not the registered one"})
-    found = files(datasets)
-    assert len([name for name in found if name.startswith("many/")]) == 1_001
-    assert {name: data for name, data in found.items() if name.startswith(("plots", "single", "spaces"))} == {
+    contents = files(datasets)
+    assert len([name for name in contents if name.startswith("many/")]) == 1_001
+    assert {name: data for name, data in contents.items() if name.startswith(("plots", "single", "spaces"))} == {
         "plots/a b+ü.csv": GOOD, "plots/deep/er/=&%.csv": b"", "plots/link": GOOD, "single/file": GOOD,
         "spaces/file": GOOD,
     }  # fmt: skip
@@ -93,6 +93,6 @@ def test_wrong_keys_and_other_buckets_are_unreachable(server: S3Server, tmp_path
         key = "absent" if case == "no object" else "present"
         given = pod(S3Server(server.url, server.folder, bucket, ""), one={"key": key, "more": {"required": True}})
         status, report, _ = init(given, tmp_path, authority, secrets=keys)
-        ((reason),) = (one["reason"] for one in json.loads(report))
+        ((reason),) = (dataset["reason"] for dataset in json.loads(report))
         assert (status, reason in expected) == (1, True), (case, reason)
         assert "sesame" not in report

@@ -26,8 +26,8 @@ pytestmark = pytest.mark.xdist_group("jupyterhub-hub")
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sources]:
-    with https_source(tmp_path_factory.mktemp("sources")) as found:
-        yield found
+    with https_source(tmp_path_factory.mktemp("sources")) as source:
+        yield source
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Start:
         def page() -> requests.Response:
             return requests.get(url, headers=headers, stream=True, timeout=120)
 
-        with settled(page, lambda found: found.status_code != 400, 60, pause=0.1) as stream:
+        with settled(page, lambda response: response.status_code != 400, 60, pause=0.1) as stream:
             assert stream.status_code == 200, stream.text
             for line in stream.iter_lines(decode_unicode=True):
                 if line.startswith("data:"):
@@ -75,12 +75,12 @@ def _starting(hub: Hub, user: str, status: int, report: str, port: int) -> Itera
     ended = {"terminated": {"exitCode": status, "message": report}}
     again = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": ended}
     init_status = {"name": "datasets", **(again if status else {"state": ended})}
-    found = {
+    datasets = {
         "metadata": {},
         "url": f"http://127.0.0.1:{port}",
         "status": {"phase": "Pending", "podIP": "127.0.0.1", "initContainerStatuses": [init_status]},
     }
-    start = Start(hub, user, found)
+    start = Start(hub, user, datasets)
     server = f"/api/users/{user}/server"
     try:
         start.reported()

@@ -20,8 +20,12 @@ pytestmark = pytest.mark.xdist_group("jupyterhub-hub")
 
 def mounts(hub: Hub, user: str) -> dict[str, tuple[str, bool]]:
     """Mount path to folder in the volume, and whether it is read-only."""
-    found = hub.container(user).get("volumeMounts") or ()
-    return {one["mountPath"]: (one["subPath"], one["readOnly"]) for one in found if one["name"] == "datasets"}
+    volume_mounts = hub.container(user).get("volumeMounts") or ()
+    return {
+        mount["mountPath"]: (mount["subPath"], mount["readOnly"])
+        for mount in volume_mounts
+        if mount["name"] == "datasets"
+    }
 
 
 def test_members_servers_have_their_tenants_datasets(hub: Hub) -> None:
@@ -48,7 +52,7 @@ def test_init_container_is_the_sites_and_restricted(hub: Hub) -> None:
     assert (security["capabilities"], security["seccompProfile"]) == ({"drop": ["ALL"]}, {"type": "RuntimeDefault"})
     (volume,) = (volume for volume in spec["volumes"] if volume["name"] == "datasets")
     assert int(volume["emptyDir"]["sizeLimit"]) > 0, "else a notebook fills the node's disk"
-    assert [one["mountPath"] for one in init["volumeMounts"]] == ["/datasets"], "and not the home"
+    assert [mount["mountPath"] for mount in init["volumeMounts"]] == ["/datasets"], "and not the home"
 
 
 def test_members_read_and_the_administrator_writes(hub: Hub) -> None:
@@ -81,7 +85,9 @@ def test_every_change_of_a_dataset_is_recorded(hub: Hub) -> None:
     register(hub, "iris", source=SOURCE, required=True)
     assert hub.call(hub.token("ada"), "DELETE", "/api/tenants/research/datasets/iris").status_code == 204
     changes = hub.call(hub.token("ada"), "GET", "/api/tenants/research/configuration/changes").json()[:3]
-    assert [(one["by"], one["kind"], one["name"], one["before"], one["after"]) for one in changes] == [
+    assert [
+        (change["by"], change["kind"], change["name"], change["before"], change["after"]) for change in changes
+    ] == [
         ("ada", "datasets", "iris", {"source": SOURCE, "required": True}, None),
         ("ada", "datasets", "iris", {"source": SOURCE}, {"source": SOURCE, "required": True}),
         ("ada", "datasets", "iris", None, {"source": SOURCE}),

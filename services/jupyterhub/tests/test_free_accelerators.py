@@ -52,8 +52,8 @@ def shown(nodes: list[Any], pods: list[Any], *, status: int = 200, profiles: Any
     given = {"nodes": nodes, "pods": pods, "status": status, "profiles": profiles, "accelerators": ACCELERATORS}
     done = run_code(CODE, text=json.dumps(given))
     assert done.returncode == 0, done.stderr
-    found: dict[str, list[str]] = json.loads(done.stdout)
-    return found
+    output: dict[str, list[str]] = json.loads(done.stdout)
+    return output
 
 
 NODES = [node("a", V100, 4), node("b", V100, 2), node("c", A100, 8)]
@@ -71,9 +71,9 @@ NODES = [node("a", V100, 4), node("b", V100, 2), node("c", A100, 8)]
     ],
 )  # fmt: skip
 def test_free_are_those_of_nodes_that_no_pod_requests(nodes: list[Any], pods: list[Any], text: str) -> None:
-    found = shown(nodes, pods)
-    assert found["descriptions"] == [f"2 CPUs, 1 × v100. {text}"]
-    assert found["calls"] == ["nodes", "status.phase!=Succeeded,status.phase!=Failed"], "read once for two pages"
+    output = shown(nodes, pods)
+    assert output["descriptions"] == [f"2 CPUs, 1 × v100. {text}"]
+    assert output["calls"] == ["nodes", "status.phase!=Succeeded,status.phase!=Failed"], "read once for two pages"
 
 
 def test_without_an_answer_free_ones_are_unknown() -> None:

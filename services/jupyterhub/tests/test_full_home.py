@@ -32,10 +32,10 @@ FILLER = "filler.bin"
 
 def file_system(monkeypatch: pytest.MonkeyPatch, total: int, free: int, files: int = 1000) -> None:
     """Has each directory be on a file system of a size, in bytes."""
-    found = SimpleNamespace(
+    statistics = SimpleNamespace(
         f_blocks=total // 4096, f_bavail=free // 4096, f_frsize=4096, f_files=1000 if total else 0, f_favail=files
     )
-    monkeypatch.setattr("os.statvfs", lambda _: found)
+    monkeypatch.setattr("os.statvfs", lambda _: statistics)
 
 
 def test_own_limit_is_distinguished_from_the_volumes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -94,8 +94,8 @@ def full_home(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
         done = subprocess.run(["dd", "if=/dev/zero", f"of={directory / FILLER}"], capture_output=True, check=False)
         assert b"No space left on device" in done.stderr
         # tmpfs has room for a directory without a block; a file system on a disk has not
-        found = os.statvfs(directory)
-        inodes = found.f_files - found.f_ffree + 1
+        statistics = os.statvfs(directory)
+        inodes = statistics.f_files - statistics.f_ffree + 1
         subprocess.run(["mount", "-o", f"remount,nr_inodes={inodes}", str(directory)], check=True)
         (directory / "last").touch()
         yield directory

@@ -46,8 +46,8 @@ def test_profiles_are_kubespawners(values_of: ValuesOf, site_file: Path) -> None
 
 def test_profiles_show_what_a_server_has(values_of: ValuesOf, lab_with: LabWith) -> None:
     named = {"name": "small", "memory": "512 MiB", "cpu": 1, "description": "For courses."}
-    found = values_of(SERVICE, lab_with(SERVICE, profiles=[STANDARD, CARD, named]))["singleuser"]["profileList"]
-    assert {profile["slug"]: profile["description"] for profile in found} == {
+    profiles = values_of(SERVICE, lab_with(SERVICE, profiles=[STANDARD, CARD, named]))["singleuser"]["profileList"]
+    assert {profile["slug"]: profile["description"] for profile in profiles} == {
         "standard": "2 CPUs, 1 GiB of memory; image jupyterhub-notebook.",
         "v100": "2 CPUs, 2 GiB of memory, 1 × v100; image jupyterhub-notebook.",
         "small": "For courses. 1 CPU, 512 MiB of memory; image jupyterhub-notebook.",
@@ -55,9 +55,9 @@ def test_profiles_show_what_a_server_has(values_of: ValuesOf, lab_with: LabWith)
 
 
 def test_hub_may_read_which_accelerators_are_free(state: Callable[[Path], PlatformState], site_file: Path) -> None:
-    found = state(site_file)
-    (release,) = (one for one in releases(found.site) if one.name == "namespace-jupyterhub")
-    assert release.values(found) == {"namespace": "jupyterhub", "podSecurity": "restricted", "reader": "hub"}
+    site_state = state(site_file)
+    (release,) = (release for release in releases(site_state.site) if release.name == "namespace-jupyterhub")
+    assert release.values(site_state) == {"namespace": "jupyterhub", "podSecurity": "restricted", "reader": "hub"}
 
 
 def test_hubs_pages_show_when_servers_stop(values_of: ValuesOf, lab_with: LabWith) -> None:
@@ -116,7 +116,7 @@ def test_objects_are_closed(objects_of: Callable[..., list[dict[str, Any]]], sit
         pod = objects["Deployment", name]["spec"]["template"]["spec"]
         security = [pod.get("securityContext", {}), pod["containers"][0]["securityContext"]]
         for key, value in {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}.items():
-            assert value in [one.get(key) for one in security], (name, key)
+            assert value in [context.get(key) for context in security], (name, key)
         assert security[1]["readOnlyRootFilesystem"] is True
 
 
@@ -281,7 +281,7 @@ def test_pods_reach_the_pool_and_its_issuer_of_tokens_only(
 
     queues = batch_server(load_site(site_file))
     assert queues is not None
-    schedds = sorted(one.port for one in queues.schedds.values())
+    schedds = sorted(schedd.port for schedd in queues.schedds.values())
     assert (ports("singleuser"), ports("hub"), ports("proxy")) == (schedds, [8080], [])
 
 
@@ -295,7 +295,7 @@ def test_hub_has_the_secret_for_tokens_and_servers_have_none(
     assert data[reference["key"]] not in json.dumps(values)
     queues = batch_server(load_site(site_file))
     assert queues is not None
-    assert values["custom"]["batch"]["schedds"] == {name: one.address for name, one in queues.schedds.items()}
+    assert values["custom"]["batch"]["schedds"] == {name: schedd.address for name, schedd in queues.schedds.items()}
     assert values["custom"]["batch"]["users"] == {VERIFY_USER: "research"}
 
 
@@ -329,10 +329,10 @@ def test_private_networks_are_closed_but_for_those_that_are_named(values_of: Val
     def egress(**settings: Any) -> list[dict[str, Any]]:
         policy = values_of(SERVICE, lab_with(SERVICE, **settings))["singleuser"]["networkPolicy"]
         assert policy["egressAllowRules"]["privateIPs"] is False
-        found: list[dict[str, Any]] = policy["egress"]
-        return found
+        rules: list[dict[str, Any]] = policy["egress"]
+        return rules
 
     opened = egress(datasets={"networks": ["10.20.0.0/24"]})
-    (rule,) = (one for one in opened if one not in egress())
+    (rule,) = (rule for rule in opened if rule not in egress())
     assert rule["to"] == [{"ipBlock": {"cidr": "10.20.0.0/24"}}]
     assert [port["port"] for port in rule["ports"]] == [443]

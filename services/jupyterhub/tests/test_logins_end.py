@@ -33,9 +33,9 @@ CONFIGURATION = "/api/tenants/research/configuration/tenant"
 
 @pytest.fixture(scope="module")
 def issuer() -> Iterator[Issuer]:
-    found = Issuer({})
-    with found.running():
-        yield found
+    fake = Issuer({})
+    with fake.running():
+        yield fake
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +72,8 @@ def hub(
     issuer.down = issuer.rotating = False
     issuer.lifetime, issuer.pause = 900, 0
     issuer.disabled.clear()
-    found: Hub = hubs["hub"]
-    return found
+    running: Hub = hubs["hub"]
+    return running
 
 
 def log_in(hub: Hub, issuer: Issuer, user: str, *groups: str) -> requests.Session:
@@ -213,8 +213,8 @@ def test_rights_outlive_the_access_token(hub: Hub, issuer: Issuer, rotating: boo
         later()
         with ThreadPoolExecutor(10) as pool:
             paths = ["/api/tenants/research/datasets"] * 10
-            found = [response.status_code for response in pool.map(lambda path: hub.call(token, "GET", path), paths)]
-        assert found == [200] * 10
+            statuses = [response.status_code for response in pool.map(lambda path: hub.call(token, "GET", path), paths)]
+        assert statuses == [200] * 10
 
 
 def test_computation_outlives_the_login(hub: Hub, issuer: Issuer) -> None:
@@ -312,8 +312,8 @@ def running(hub: Hub) -> Iterator[Callable[[str, str], str]]:
 
 def ready(hub: Hub, user: str) -> bool:
     """Whether the user's server runs."""
-    found = hub.call(hub.operator, "GET", f"/api/users/{user}")
-    return found.status_code == 200 and bool((found.json()["servers"].get("") or {}).get("ready"))
+    response = hub.call(hub.operator, "GET", f"/api/users/{user}")
+    return response.status_code == 200 and bool((response.json()["servers"].get("") or {}).get("ready"))
 
 
 def is_gone(hub: Hub, user: str) -> bool:

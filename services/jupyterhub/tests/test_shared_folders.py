@@ -26,8 +26,8 @@ hub_group = pytest.mark.xdist_group("jupyterhub-hub")
 def folder(hub: Hub, user: str) -> tuple[str | None, list[str], list[int]]:
     """Claim, mount paths below /shared, and groups of a user's next server."""
     spec = hub.pod(user)["spec"]
-    claims = {one["name"]: one["persistentVolumeClaim"]["claimName"] for one in spec.get("volumes") or ()}
-    mounts = [one["mountPath"] for one in spec["containers"][0].get("volumeMounts") or ()]
+    claims = {volume["name"]: volume["persistentVolumeClaim"]["claimName"] for volume in spec.get("volumes") or ()}
+    mounts = [mount["mountPath"] for mount in spec["containers"][0].get("volumeMounts") or ()]
     return claims.get("shared"), mounts, spec.get("securityContext", {}).get("supplementalGroups", [])
 
 
@@ -49,7 +49,7 @@ def test_claims_exist_in_the_hubs_namespace(
     values_of: Callable[[Service[Any], Path], dict[str, Any]], lab_with: Callable[..., Path]
 ) -> None:
     site_file = lab_with(SERVICE, shared_export="tenants")
-    made = {(one.namespace, one.claim): (one.path, one.group) for one in volumes(load_site(site_file))}
+    made = {(volume.namespace, volume.claim): (volume.path, volume.group) for volume in volumes(load_site(site_file))}
     custom = values_of(SERVICE, site_file)["custom"]["sharedFolders"]
     assert custom == {
         "folders": {
@@ -90,7 +90,7 @@ def test_home_links_to_folders_and_the_group_may_write(notebook: ModuleType, tmp
         directory.mkdir()
     for _ in range(2):
         notebook.prepare(home, (shared, missing))
-    assert {one.name: one.resolve() for one in home.iterdir()} == {"shared": shared}
+    assert {path.name: path.resolve() for path in home.iterdir()} == {"shared": shared}
     (home / "shared" / "new").mkdir()
     assert (shared / "new").stat().st_mode & 0o777 == 0o775
 

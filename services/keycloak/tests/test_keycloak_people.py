@@ -43,12 +43,12 @@ class Keycloak:
         if kind == "users":
             return [dict(user) for user in self.users.values() if user["username"] == query["username"]]
         if kind == "group-by-path":
-            found = next((one for one in self.groups.values() if one["path"] == "/".join(rest)), None)
-            return found if found is not None else self.refuse(404, path)
+            group = next((group for group in self.groups.values() if group["path"] == "/".join(rest)), None)
+            return group if group is not None else self.refuse(404, path)
         if rest[1] == "members":
             return [self.users[user] for user in self.members[rest[0]]]
         parent = self.groups[rest[0]]["path"]
-        return [one for one in self.groups.values() if one["path"].rpartition("/")[0] == parent]
+        return [group for group in self.groups.values() if group["path"].rpartition("/")[0] == parent]
 
     def post(self, path: str, body: dict[str, Any]) -> str:
         self.changes.append(f"POST {path}")
@@ -100,7 +100,7 @@ class Keycloak:
         return {user["username"]: user.get("email", "") for user in self.users.values()}
 
     def tenant(self, path: str) -> set[str]:
-        group = next(one for one in self.groups.values() if one["path"] == path)
+        group = next(group for group in self.groups.values() if group["path"] == path)
         return {self.users[user]["username"] for user in self.members[group["id"]]}
 
 

@@ -277,17 +277,17 @@ def test_a_token_is_for_the_audience_that_is_asked_for(keycloak: Keycloak) -> No
 def test_people_log_in_with_their_groups(keycloak: Keycloak) -> None:
     assert keycloak.users("invite", name="ada", password="for-one-login") == {}
     first = NOTEBOOKS.tokens(keycloak.browser(), OWN, "ada", "for-one-login", "a-password-of-her-own")
-    found = claims(first["access_token"])
-    assert found["preferred_username"] == "ada"
-    assert sorted(found["groups"]) == ["/tenants/research", "/tenants/research/admins"]
-    assert found["aud"] == "ml-hub"
+    decoded = claims(first["access_token"])
+    assert decoded["preferred_username"] == "ada"
+    assert sorted(decoded["groups"]) == ["/tenants/research", "/tenants/research/admins"]
+    assert decoded["aud"] == "ml-hub"
     assert first["refresh_token"]
     with pytest.raises(LoginRefused):
         NOTEBOOKS.tokens(keycloak.browser(), OWN, "ada", "for-one-login", "another-password")
     again = NOTEBOOKS.tokens(keycloak.browser(), OWN, "ada", "a-password-of-her-own")
     headers = {"Authorization": f"Bearer {again['access_token']}"}
     info = keycloak.browser().get(ENDPOINTS.userinfo, headers=headers, timeout=30).json()
-    assert info["groups"] == found["groups"]
+    assert info["groups"] == decoded["groups"]
 
 
 def test_a_service_passes_on_passwords(restored: Keycloak) -> None:
@@ -311,8 +311,8 @@ def test_a_service_passes_on_passwords(restored: Keycloak) -> None:
     unknown = grant("a-password-of-his-own", secret="wrong")
     assert (unknown.status_code, unknown.json()["error"]) == (401, "unauthorized_client")
     tokens = grant("a-password-of-his-own").json()
-    found = claims(tokens["access_token"])
-    assert sorted(found["aud"]) == ["ml-hub", "other"]
+    decoded = claims(tokens["access_token"])
+    assert sorted(decoded["aud"]) == ["ml-hub", "other"]
     expected = {
         "preferred_username": "hal",
         "groups": ["/tenants/biology"],
@@ -322,7 +322,7 @@ def test_a_service_passes_on_passwords(restored: Keycloak) -> None:
         "tapis/account_type": "user",
         "tapis/delegation": False,
     }
-    assert expected.items() <= found.items()
+    assert expected.items() <= decoded.items()
     assert tokens["refresh_expires_in"] > 0
     service = claims(client_token(http, OWN, VERIFY_SECRET, "ml-hub"))
     assert not [claim for claim in service if claim.startswith("tapis/")]
@@ -346,13 +346,13 @@ def test_refresh_tokens_outlive_a_login_for_one_client(restored: Keycloak) -> No
     http = restored.browser()
     first = TOKENS.tokens(http, OWN, "tess", "for-one-login", "a-password-of-her-own")
     second = TOKENS.tokens(http, OWN, "tess", "a-password-of-her-own")
-    assert [claims(one["refresh_token"])["typ"] for one in (first, second)] == ["Offline", "Offline"]
+    assert [claims(tokens["refresh_token"])["typ"] for tokens in (first, second)] == ["Offline", "Offline"]
     # where it has an end, it is that of the realm's idle time
     assert claims(second["refresh_token"]).get("exp", math.inf) > time.time() + 365 * 86_400
     for tokens in (first, second, first):
         again = refreshed(http, tokens, TOKENS)
-        found = claims(again["access_token"])
-        assert (sorted(found["aud"]), found["groups"]) == (["ml-hub", "other"], ["/tenants/biology"])
+        decoded = claims(again["access_token"])
+        assert (sorted(decoded["aud"]), decoded["groups"]) == (["ml-hub", "other"], ["/tenants/biology"])
     with pytest.raises(LoginRefused):
         replace(NOTEBOOKS, scope=OFFLINE).tokens(http, OWN, "tess", "a-password-of-her-own")
     restored.site["tenants"] = restored.site["tenants"][:1]
@@ -408,9 +408,9 @@ def test_kubectl_gets_an_id_token_with_name_and_groups(keycloak: Keycloak) -> No
     # for a service where that is asked for; not for the cluster
     access = claims(tokens["access_token"])
     assert (access["aud"], access["groups"]) == ("ml-hub", ["/tenants/biology"])
-    found = claims(tokens["id_token"])
-    assert (found["aud"], found["iss"]) == (KUBECTL.client, REALM)
-    assert (found["preferred_username"], found["groups"]) == ("dave", ["/tenants/biology"])
+    decoded = claims(tokens["id_token"])
+    assert (decoded["aud"], decoded["iss"]) == (KUBECTL.client, REALM)
+    assert (decoded["preferred_username"], decoded["groups"]) == ("dave", ["/tenants/biology"])
     assert tokens["refresh_token"]
 
 
@@ -436,10 +436,10 @@ def test_users_are_added_and_removed(keycloak: Keycloak) -> None:
     assert keycloak.users("add", **add) == {}
     assert "exists already" in keycloak.users("add", **add)["problem"]
     assert "no tenant" in keycloak.users("add", **{**add, "name": "frank", "email": "", "tenants": ["law"]})["problem"]
-    found = {user["name"]: user for user in keycloak.users("list")["users"]}
-    assert found["erin"]["tenants"] == ["biology"]
-    assert found["erin"]["password"]
-    assert "frank" not in found
+    users = {user["name"]: user for user in keycloak.users("list")["users"]}
+    assert users["erin"]["tenants"] == ["biology"]
+    assert users["erin"]["password"]
+    assert "frank" not in users
     assert keycloak.reconcile() == [], "who is not in the site file stays"
     assert "site file names carol" in keycloak.users("remove", name="carol")["problem"]
     assert "site file names carol" in keycloak.users("disable", name="carol", dry_run=True)["problem"]
@@ -461,10 +461,10 @@ def test_who_leaves_the_site_file_leaves_the_tenant(restored: Keycloak) -> None:
     research, biology = restored.site["tenants"]
     research["members"], restored.site["tenants"] = [], [research]
     assert restored.reconcile()
-    found = {user["name"]: user for user in restored.users("list")["users"]}
-    assert found["carol"]["tenants"] == []
-    assert found["ada"]["tenants"] == ["research"]
-    assert found["dave"]["tenants"] == [], biology["name"]
+    users = {user["name"]: user for user in restored.users("list")["users"]}
+    assert users["carol"]["tenants"] == []
+    assert users["ada"]["tenants"] == ["research"]
+    assert users["dave"]["tenants"] == [], biology["name"]
 
 
 def test_addresses_are_exchanged_and_a_refused_user_stops_no_other(restored: Keycloak) -> None:
@@ -480,10 +480,10 @@ def test_addresses_are_exchanged_and_a_refused_user_stops_no_other(restored: Key
     ]
     members += [{"name": "kim", "email": ""}]
     assert restored.reconcile()
-    found = {user["name"]: user for user in restored.users("list")["users"]}
-    assert [found[name]["email"] for name in ("carol", "hugo")] == ["two@lab.strata.test", "one@lab.strata.test"]
-    assert found["kim"]["tenants"] == ["research"]
-    assert not {"ida", "al", "joe"} & found.keys()
+    users = {user["name"]: user for user in restored.users("list")["users"]}
+    assert [users[name]["email"] for name in ("carol", "hugo")] == ["two@lab.strata.test", "one@lab.strata.test"]
+    assert users["kim"]["tenants"] == ["research"]
+    assert not {"ida", "al", "joe"} & users.keys()
     assert restored.users("invite", name="carol", password="for-one-login") == {}
 
 

@@ -120,14 +120,14 @@ def test_logins_are_by_code_and_pkce_except_where_a_service_passes_on_passwords(
     from keycloak_realm.desired import Client as Wanted
     from keycloak_realm.reconcile import representation  # type: ignore[import-not-found]  # as above
 
-    found = representation(Wanted("notebooks", "secret", ("ml-hub",), redirect_urls=("https://n.example.org/cb",)))
-    assert found["standardFlowEnabled"]
-    assert not found["directAccessGrantsEnabled"]
-    assert "tapis" in found["defaultClientScopes"]
-    assert not found["implicitFlowEnabled"]
-    assert not found["serviceAccountsEnabled"]
-    assert found["attributes"]["pkce.code.challenge.method"] == "S256"
-    assert "audience:ml-hub" in found["defaultClientScopes"]
+    by_code = representation(Wanted("notebooks", "secret", ("ml-hub",), redirect_urls=("https://n.example.org/cb",)))
+    assert by_code["standardFlowEnabled"]
+    assert not by_code["directAccessGrantsEnabled"]
+    assert "tapis" in by_code["defaultClientScopes"]
+    assert not by_code["implicitFlowEnabled"]
+    assert not by_code["serviceAccountsEnabled"]
+    assert by_code["attributes"]["pkce.code.challenge.method"] == "S256"
+    assert "audience:ml-hub" in by_code["defaultClientScopes"]
     machine = representation(Wanted("collector", "secret", service_account=True))
     assert not machine["standardFlowEnabled"]
     assert "tapis" not in machine["defaultClientScopes"], "its claims are of people"
@@ -138,5 +138,7 @@ def test_logins_are_by_code_and_pkce_except_where_a_service_passes_on_passwords(
     assert "tapis" in passwords["defaultClientScopes"]
     offline = representation(Wanted("tokens", "secret", redirect_urls=("https://t.example.org/cb",), offline=True))
     assert offline["optionalClientScopes"] == ["offline_access"]
-    assert not [one for one in (found, machine, passwords) if "offline_access" in one["optionalClientScopes"]]
+    assert not [
+        client for client in (by_code, machine, passwords) if "offline_access" in client["optionalClientScopes"]
+    ]
     assert machine["serviceAccountsEnabled"]

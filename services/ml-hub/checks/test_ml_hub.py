@@ -158,16 +158,16 @@ def test_hub_serves_the_same_at_the_api(
 
 def test_hub_pages_through_all_models(get: Get, models: Records) -> None:
     """The cursors of GET /models page through every model exactly once."""
-    found: list[str] = []
+    identifiers: list[str] = []
     parameters: dict[str, str | int] = {"limit": 50}
     while True:
         body = envelope(get("/models", **parameters))
-        found += body["result"]
+        identifiers += body["result"]
         following = body["metadata"].get("next_cursor")
-        if following is None or len(found) > len(models):
+        if following is None or len(identifiers) > len(models):
             break
         parameters["cursor"] = following
-    assert found == [m["id"] for m in models]
+    assert identifiers == [m["id"] for m in models]
 
 
 @pytest.mark.parametrize(
@@ -218,15 +218,15 @@ def test_hub_shows_one_model(get: Get, models: Records) -> None:
     """The model hub returns every field of a model in the catalogue file, by its name with a slash or with %2F."""
     for record in [m for m in models if m["id"] in T5_MODELS] or models[:1]:
         for path in (record["id"], record["id"].replace("/", "%2F")):
-            found = envelope(get(f"/models/{path}"))["result"]
-            assert {"model_id": record["id"], **{k: v for k, v in record.items() if k != "id"}}.items() <= found.items()
+            model = envelope(get(f"/models/{path}"))["result"]
+            assert {"model_id": record["id"], **{k: v for k, v in record.items() if k != "id"}}.items() <= model.items()
 
 
 def test_hub_shows_one_dataset(get: Get, datasets: Records) -> None:
     """The model hub returns every field of a dataset in the catalogue file."""
     record = datasets[0]
-    found = envelope(get(f"/datasets/{record['id']}"))["result"]
-    assert {"dataset_id": record["id"], **{k: v for k, v in record.items() if k != "id"}}.items() <= found.items()
+    dataset = envelope(get(f"/datasets/{record['id']}"))["result"]
+    assert {"dataset_id": record["id"], **{k: v for k, v in record.items() if k != "id"}}.items() <= dataset.items()
 
 
 def test_hub_reads_cards_and_files_where_the_site_has_a_hub(
@@ -301,9 +301,9 @@ def test_metrics_stay_inside(hub: Api, get: Get, kubectl: Kubectl, site: Site) -
         pod = running_pods(kubectl, SERVICE.name, namespace)[0]["metadata"]["name"]
         return kubectl("exec", pod, f"--namespace={namespace}", "--container=api", "--", "python3", "-c", READ_METRICS)
 
-    wanted = ("ml_hub_http_requests_total{", "ml_hub_database_connections_limit")
-    text = settled(metrics, lambda found: all(name in found for name in wanted))
-    assert [name for name in wanted if name not in text] == []
+    names = ("ml_hub_http_requests_total{", "ml_hub_database_connections_limit")
+    text = settled(metrics, lambda text: all(name in text for name in names))
+    assert [name for name in names if name not in text] == []
 
 
 def test_as_many_pods_as_in_the_site_file(kubectl: Kubectl, hub_model: MlHub, site: Site) -> None:
@@ -313,7 +313,7 @@ def test_as_many_pods_as_in_the_site_file(kubectl: Kubectl, hub_model: MlHub, si
     def ready() -> int:
         return int(json.loads(kubectl("get", "deployment", "ml-hub", *options))["status"].get("readyReplicas", 0))
 
-    assert settled(ready, lambda found: found == hub_model.replicas) == hub_model.replicas
+    assert settled(ready, lambda count: count == hub_model.replicas) == hub_model.replicas
 
 
 @pytest.fixture(scope="module")

@@ -34,8 +34,8 @@ def hub_python() -> Path:
 def issuer() -> Iterator[LoginIssuer]:
     """An issuer with one key, and the client of the pages."""
     callback = f"{WEB_URL}/.login/callback"
-    with running_login_issuer(LoginIssuer("ml-hub", "ml-hub-login", CLIENT_SECRET, callback)) as found:
-        yield found
+    with running_login_issuer(LoginIssuer("ml-hub", "ml-hub-login", CLIENT_SECRET, callback)) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")

@@ -49,13 +49,13 @@ def values(authority: str) -> Values:
 
 
 def pod_templates(objects: Objects) -> list[dict[str, Any]]:
-    found = []
+    templates = []
     for (kind, _), item in objects.items():
         if kind in ("Deployment", "Job"):
-            found.append(item["spec"]["template"])
+            templates.append(item["spec"]["template"])
         elif kind == "CronJob":
-            found.append(item["spec"]["jobTemplate"]["spec"]["template"])
-    return found
+            templates.append(item["spec"]["jobTemplate"]["spec"]["template"])
+    return templates
 
 
 def containers(template: dict[str, Any]) -> list[dict[str, Any]]:

@@ -64,13 +64,13 @@ ONE = ("getModel", "downloadModel", "getModelCard", "getDataset", "downloadDatas
 
 def calls() -> list[tuple[str, str, dict[str, str]]]:
     """Kind, method and parameters of each call."""
-    found = [(kind, method, parameters) for method, (kind, parameters, _) in LISTS.items()]
+    cases = [(kind, method, parameters) for method, (kind, parameters, _) in LISTS.items()]
     for method in ONE:
         kind, parameter, name = (
             ("models", "modelId", MODEL) if "Model" in method else ("datasets", "datasetId", DATASET)
         )
-        found.append((kind, method, {parameter: name}))
-    return found
+        cases.append((kind, method, {parameter: name}))
+    return cases
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +89,8 @@ def answers(start_hub: StartHub, hub_environment: dict[str, str], issuer: Issuer
             variables = {"BASE": service.url, "MODEL": MODEL, "CALLS": json.dumps(calls()), **tokens}
             done = run_javascript(SCRIPT, **variables)
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    output: dict[str, Any] = json.loads(done.stdout)
+    return output
 
 
 @pytest.mark.parametrize("method", LISTS)
@@ -99,17 +99,17 @@ def test_lists_are_objects_by_id(
 ) -> None:
     kind, _, holds = LISTS[method]
     expected = [r for r in (catalogue if kind == "models" else datasets) if holds(r)][:100]
-    found = answers[method]
-    assert (found["status"], bool(found["message"]), found["version"]) == ("success", True, "3")
-    assert list(found["result"]) == [record["id"] for record in expected]
+    answer = answers[method]
+    assert (answer["status"], bool(answer["message"]), answer["version"]) == ("success", True, "3")
+    assert list(answer["result"]) == [record["id"] for record in expected]
     identifier = "model_id" if kind == "models" else "dataset_id"
-    for record, entry in zip(expected, found["result"].values(), strict=True):
+    for record, entry in zip(expected, answer["result"].values(), strict=True):
         fields = ("author", "downloads", "tags", "created_at", "last_modified", "library_name", "pipeline_tag")
-        wanted = {name: record[name] for name in fields if record.get(name) is not None and name in entry}
-        assert {identifier: record["id"], "_private": False, "gated": record.get("gated", False), **wanted}.items() <= (
+        known = {name: record[name] for name in fields if record.get(name) is not None and name in entry}
+        assert {identifier: record["id"], "_private": False, "gated": record.get("gated", False), **known}.items() <= (
             entry.items()
         )
-        assert {"downloads", "tags"} <= wanted.keys()
+        assert {"downloads", "tags"} <= known.keys()
 
 
 def test_details(answers: dict[str, Any]) -> None:

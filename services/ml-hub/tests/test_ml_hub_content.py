@@ -76,13 +76,13 @@ def test_details_are_the_hub_s_and_figures_the_catalogue_s(serve: Serve, catalog
     with serve() as get:
         body = envelope(get(f"/models/{MODEL}"))
         inference = envelope(get(f"/models/{MODEL}/inference"), 404)
-    found = body["result"]
-    assert (found["model_id"], found["downloads"]) == (MODEL, record["downloads"])
-    assert (found["sha"], found["repository_content"]) == (SHA, FILES)
-    assert (found["card_data"], found["config"]) == (INFO["cardData"], INFO["config"])
-    assert found["widget_data"] == INFO["widgetData"]
-    assert found["transformers_info"] == INFO["transformersInfo"]
-    assert "model_index" not in found
+    model = body["result"]
+    assert (model["model_id"], model["downloads"]) == (MODEL, record["downloads"])
+    assert (model["sha"], model["repository_content"]) == (SHA, FILES)
+    assert (model["card_data"], model["config"]) == (INFO["cardData"], INFO["config"])
+    assert model["widget_data"] == INFO["widgetData"]
+    assert model["transformers_info"] == INFO["transformersInfo"]
+    assert "model_index" not in model
     assert (body["metadata"]["source"], body["metadata"]["stale"]) == ("hub", False)
     assert inference["result"]["transformers_info"]["processor"] == "AutoTokenizer"
 
@@ -115,12 +115,12 @@ def test_cards_have_their_metadata_apart(serve: Serve) -> None:
 
 def test_a_repository_of_the_hub_alone_is_found(serve: Serve) -> None:
     with serve() as get:
-        found = result(get(f"/models/{UNLISTED}"))
+        model = result(get(f"/models/{UNLISTED}"))
         assert "the hub has no card" in envelope(get(f"/model_card/{UNLISTED}"), 404)["message"]
         assert envelope(get("/models/nobody/none"), 404)["result"] is None
     # a number of downloads that is none spoils nothing else
-    assert (found["model_id"], found["author"], found["downloads"]) == (UNLISTED, "our-group", 0)
-    assert found["sha"] == SHA
+    assert (model["model_id"], model["author"], model["downloads"]) == (UNLISTED, "our-group", 0)
+    assert model["sha"] == SHA
 
 
 def test_what_was_read_is_not_read_again_and_outlives_the_hub(serve: Serve, fake: FakeHub) -> None:
@@ -141,8 +141,8 @@ def test_what_was_read_is_not_read_again_and_outlives_the_hub(serve: Serve, fake
 
 def test_users_who_ask_at_once_share_one_read(serve: Serve, fake: FakeHub) -> None:
     with serve() as get, ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: result(get(f"/models/{MODEL}"))["sha"], range(8)))
-    assert found == [SHA] * 8
+        commits = list(pool.map(lambda _: result(get(f"/models/{MODEL}"))["sha"], range(8)))
+    assert commits == [SHA] * 8
     assert len(fake.asked) == 1
 
 
@@ -243,12 +243,12 @@ def test_strange_values_are_made_harmless(serve: Serve, fake: FakeHub) -> None:
     changed = {**INFO, "cardData": strange, "config": [], "siblings": {"a": 1}, "sha": 7, "transformersInfo": "x"}
     fake.answers[f"/api/models/{MODEL}"] = json_answer(changed)
     with serve() as get:
-        found = result(get(f"/models/{MODEL}"))
-        assert "siblings" not in found
-        assert found["card_data"]["text"] == "a?b\0"
-        assert (found["card_data"]["number"], found["card_data"]["none"]) == (None, None)
-        assert json.dumps(found["card_data"]["deep"]).count("[") < 50
-        assert found.keys() & {"config", "sha", "repository_content", "transformers_info"} == set()
+        model = result(get(f"/models/{MODEL}"))
+        assert "siblings" not in model
+        assert model["card_data"]["text"] == "a?b\0"
+        assert (model["card_data"]["number"], model["card_data"]["none"]) == (None, None)
+        assert json.dumps(model["card_data"]["deep"]).count("[") < 50
+        assert model.keys() & {"config", "sha", "repository_content", "transformers_info"} == set()
         assert "has no files" in envelope(get(f"/download_model/{MODEL}"), 404)["message"]
 
 

@@ -58,8 +58,8 @@ def test_search_finds_names_and_descriptions(get: Get, query: str, expected: str
 def test_one_dataset(get: Get, datasets: Datasets, dataset_id: str) -> None:
     (record,) = [r for r in datasets if r["id"] == dataset_id]
     for path in (dataset_id, dataset_id.replace("/", "%2F")):
-        found = envelope(get(f"/datasets/{path}"))["result"]
-        assert {"dataset_id": dataset_id, **{k: v for k, v in record.items() if k != "id"}}.items() <= found.items()
+        dataset = envelope(get(f"/datasets/{path}"))["result"]
+        assert {"dataset_id": dataset_id, **{k: v for k, v in record.items() if k != "id"}}.items() <= dataset.items()
 
 
 def test_unknown_datasets_are_404(get: Get) -> None:

@@ -25,15 +25,15 @@ from .conftest import CATALOGUE, StartHub
 def environment(postgresql: PostgreSQL, run_hub: ServiceCommands, request: pytest.FixtureRequest) -> dict[str, str]:
     """A database of the test's own, migrated."""
     name = "db_" + "".join(c for c in request.node.name if c.isalnum()).lower()[-50:]
-    found = postgresql.create_database(name, "ML_HUB")
-    assert run_hub(found, "migrate").returncode == 0
-    return found
+    variables = postgresql.create_database(name, "ML_HUB")
+    assert run_hub(variables, "migrate").returncode == 0
+    return variables
 
 
 def counts(done: subprocess.CompletedProcess[str], kind: str = "models") -> dict[str, int]:
     assert done.returncode == 0, done.stderr
-    found: dict[str, int] = json.loads(done.stdout)[kind]
-    return found
+    numbers: dict[str, int] = json.loads(done.stdout)[kind]
+    return numbers
 
 
 def assert_user_error(done: subprocess.CompletedProcess[str], *texts: str) -> None:
@@ -288,17 +288,17 @@ def test_loading_from_a_hub_page_by_page(
         done = run_hub(environment, "load", "--hub", "--limit", "100", "--endpoint", url)
     assert counts(done)["inserted"] == 5
     assert asked[0]["sort"] == ["downloads"]
-    found = postgresql.sql(
+    row = postgresql.sql(
         "SELECT author, languages, datasets, license, created_at FROM models WHERE id = 'author1/model-4'",
         environment["ML_HUB_DATABASE_NAME"],
     )
-    assert found.startswith("author1|{en,de}|{c4}|mit|2024-01-02 03:04:05")
+    assert row.startswith("author1|{en,de}|{c4}|mit|2024-01-02 03:04:05")
     assert counts(done, "datasets")["inserted"] == 1
-    found = postgresql.sql(
+    row = postgresql.sql(
         "SELECT hub_id, languages, task_categories, size_categories, license, gated, citation IS NULL FROM datasets",
         environment["ML_HUB_DATABASE_NAME"],
     )
-    assert found == "621ffdd236468d709f181f08|{en}|{text-generation}|{10K<n<100K}|mit|t|t"
+    assert row == "621ffdd236468d709f181f08|{en}|{text-generation}|{10K<n<100K}|mit|t|t"
 
 
 def bad(**changes: Any) -> dict[str, Any]:

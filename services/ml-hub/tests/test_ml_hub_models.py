@@ -37,15 +37,15 @@ def test_top_100_by_downloads(get: Get, catalogue: Catalogue) -> None:
 
 
 def test_cursors_walk_through_every_model_once(get: Get, catalogue: Catalogue) -> None:
-    found: list[str] = []
+    seen: list[str] = []
     parameters: dict[str, Any] = {"limit": 40}
     for _ in range(10):
         response = get("/models", **parameters)
-        found += ids(response)
+        seen += ids(response)
         if "next_cursor" not in response.json()["metadata"]:
             break
         parameters["cursor"] = response.json()["metadata"]["next_cursor"]
-    assert found == [record["id"] for record in catalogue]
+    assert seen == [record["id"] for record in catalogue]
 
 
 @pytest.mark.parametrize(
@@ -106,10 +106,10 @@ def test_nothing_found_is_an_empty_list(get: Get, path: str) -> None:
 
 def test_an_entry_of_a_list_has_what_is_known(get: Get, catalogue: Catalogue) -> None:
     record = catalogue[0]
-    found = envelope(get("/models", limit=1))["result"][record["id"]]
-    assert {"model_id": record["id"], **{k: v for k, v in record.items() if k != "id"}}.items() <= found.items()
+    entry = envelope(get("/models", limit=1))["result"][record["id"]]
+    assert {"model_id": record["id"], **{k: v for k, v in record.items() if k != "id"}}.items() <= entry.items()
     # what no type of the clients may be null is left out
-    assert found.keys() - record.keys() == {"model_id", "disabled", "gated", "private"}
+    assert entry.keys() - record.keys() == {"model_id", "disabled", "gated", "private"}
 
 
 @pytest.mark.parametrize("model_id", ["google/flan-t5-large", "Voicelab/vlt5-base-keywords", "grammarly/coedit-large"])

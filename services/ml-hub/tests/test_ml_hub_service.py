@@ -171,7 +171,7 @@ def test_models_of_the_sites_inference_server(lab: Path, tmp_path: Path, values_
     models = [{"id": "google/flan-t5-large", "memory": "4 GiB", "tenants": [tenant]}, {"id": "tiny", "memory": "1 GiB"}]
     content["platform"]["services"]["inference"] = {"models": models}
     file.write_text(yaml.safe_dump(content))
-    tenants = [one["name"] for one in content["platform"]["tenants"]]
+    tenants = [tenant["name"] for tenant in content["platform"]["tenants"]]
     assert values_of(SERVICE, file)["inference"] == {
         "url": "https://api.lab.strata.test/v3/ml-hub/inference",
         "openaiUrl": "https://inference.lab.strata.test/v1",

@@ -41,8 +41,8 @@ def test_every_route_wants_a_token(hub: Service, issuer: Issuer, path: str) -> N
 
 def test_the_header_of_tapis_clients_holds_the_token_too(hub: Service, issuer: Issuer) -> None:
     headers = {"X-Tapis-Token": issuer.token()}
-    found = requests.get(f"{hub.url}/v3/ml-hub/datasets", headers=headers, params={"limit": 1}, timeout=60)
-    assert len(envelope(found)["result"]) == 1
+    response = requests.get(f"{hub.url}/v3/ml-hub/datasets", headers=headers, params={"limit": 1}, timeout=60)
+    assert len(envelope(response)["result"]) == 1
 
 
 def test_a_token_for_another_service_is_refused(hub: Service, issuer: Issuer) -> None:

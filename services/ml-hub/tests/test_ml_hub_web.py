@@ -93,10 +93,10 @@ def named(answer: requests.Response, kind: str = "models") -> list[str]:
 
 def lines(answer: requests.Response, snippet: str) -> str:
     """What a Copy button copies."""
-    found = re.search(rf'<pre id="{snippet}"[^>]*>(.*?)</pre>', answer.text, re.DOTALL)
-    assert found is not None, f"no {snippet}"
+    match = re.search(rf'<pre id="{snippet}"[^>]*>(.*?)</pre>', answer.text, re.DOTALL)
+    assert match is not None, f"no {snippet}"
     assert f'data-copy="{snippet}"' in answer.text
-    return re.sub("&#(3[49]);", lambda code: chr(int(code[1])), found[1]).replace("&lt;", "<").replace("&gt;", ">")
+    return re.sub("&#(3[49]);", lambda code: chr(int(code[1])), match[1]).replace("&lt;", "<").replace("&gt;", ">")
 
 
 def test_lists_are_the_api_s_and_go_on(
@@ -106,13 +106,15 @@ def test_lists_are_the_api_s_and_go_on(
     assert named(first) == [record["id"] for record in catalogue[:2]]
     (following,) = re.findall(r'id="next" class="button" href="([^"]+)"', first.text)
     # the number of entries is not a field of the form, so the next page has as many as there are
-    assert named(window.send(WEB_URL + following.replace("&amp;", "&")))[:3] == [one["id"] for one in catalogue[2:5]]
+    assert named(window.send(WEB_URL + following.replace("&amp;", "&")))[:3] == [
+        model["id"] for model in catalogue[2:5]
+    ]
     assert named(window.send(f"{WEB_URL}/datasets"), "datasets")[0] == datasets[0]["id"]
 
 
 def test_the_form_narrows_and_empty_fields_do_not(window: Window, catalogue: list[dict[str, Any]]) -> None:
     author, task = catalogue[0]["author"], catalogue[0]["pipeline_tag"]
-    both = [one["id"] for one in catalogue if (one["author"], one["pipeline_tag"]) == (author, task)][:100]
+    both = [model["id"] for model in catalogue if (model["author"], model["pipeline_tag"]) == (author, task)][:100]
     assert named(window.send(f"{WEB_URL}/models?search=&author=+{author}+&task={task}&library=")) == both
     everything = named(window.send(f"{WEB_URL}/models"))
     assert named(window.send(f"{WEB_URL}/models?search=&author=&task=&library=")) == everything
@@ -303,8 +305,8 @@ def test_the_api_at_the_name_of_the_pages_takes_tokens_and_no_session(
     site: Service, window: Window, issuer: LoginIssuer
 ) -> None:
     token = {"Host": NAME, "X-Tapis-Token": issuer.token()}
-    found = requests.get(f"{site.url}/v3/ml-hub/models?limit=1", headers=token, timeout=60)
-    assert (found.status_code, found.json()["status"]) == (200, "success")
+    response = requests.get(f"{site.url}/v3/ml-hub/models?limit=1", headers=token, timeout=60)
+    assert (response.status_code, response.json()["status"]) == (200, "success")
     refused = window.send(f"{WEB_URL}/v3/ml-hub/models")
     assert (refused.status_code, refused.json()["status"]) == (401, "error")
     for path, status in (("/readyz", 200), ("/healthz", 200), ("/v3/ml-hub/openapi.json", 200), ("/v3/ml-hub", 404)):

@@ -27,8 +27,8 @@ def fake_hub() -> Iterator[FakeHub]:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[FakeInference]:
-    with running_inference(FakeInference()) as found:
-        yield found
+    with running_inference(FakeInference()) as running:
+        yield running
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_a_prompt_is_asked_with_the_visitor_s_token(window: Window, fake: FakeIn
     assert fake.prompts() == [(f"{PATH}/{UNLISTED}", "<b>zwei\nZeilen</b>")]
     tokens = {token for _, _, token, _ in fake.asked}
     claims = [jwt.decode(token, options={"verify_signature": False}) for token in tokens]
-    assert [(one["sub"], one["groups"]) for one in claims] == [("1", ["/tenants/research"])]
+    assert [(token["sub"], token["groups"]) for token in claims] == [("1", ["/tenants/research"])]
     cookies = window.cookies[NAME]
     assert cookies.keys() == {SESSION, TOKEN}
     for token in tokens:

@@ -65,8 +65,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     program = find_s3_server()
     if program is None:
         pytest.skip("the server was not built: `strata doctor`")
-    with s3_server(program, tmp_path_factory.mktemp("s3"), BUCKET, KEY) as found:
-        yield Server(found.url, found.folder, found.metrics_url)
+    with s3_server(program, tmp_path_factory.mktemp("s3"), BUCKET, KEY) as s3:
+        yield Server(s3.url, s3.folder, s3.metrics_url)
 
 
 def test_an_object_is_a_file_of_the_group(server: Server) -> None:
@@ -90,9 +90,9 @@ def test_an_object_is_a_file_of_the_group(server: Server) -> None:
 def test_requests_and_bytes_are_counted(server: Server) -> None:
     def counted() -> dict[str, int]:
         lines = requests.get(server.metrics_url, timeout=30).text.splitlines()
-        found = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
-        ours = {name.replace(f'bucket="{BUCKET}",', ""): int(value) for name, value in found.items()}
-        assert all(f'bucket="{BUCKET}",' in name for name in found)
+        metrics = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+        ours = {name.replace(f'bucket="{BUCKET}",', ""): int(value) for name, value in metrics.items()}
+        assert all(f'bucket="{BUCKET}",' in name for name in metrics)
         return ours
 
     def grown() -> dict[str, int]:

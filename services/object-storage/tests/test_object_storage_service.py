@@ -47,8 +47,8 @@ def with_bucket(monkeypatch: pytest.MonkeyPatch) -> Service[Any]:
 
 
 def test_a_tenants_server_has_its_folder_and_its_group_only(lab: Path, objects_of: ObjectsOf) -> None:
-    found = objects_of(SERVICE, lab)
-    servers = {item["metadata"]["name"]: item for item in found if item["kind"] == "Deployment"}
+    objects = objects_of(SERVICE, lab)
+    servers = {item["metadata"]["name"]: item for item in objects if item["kind"] == "Deployment"}
     assert set(servers) == {"object-storage-research", "object-storage-teaching"}
     spec = servers["object-storage-research"]["spec"]["template"]["spec"]
     assert spec["securityContext"]["runAsGroup"] == 20001
@@ -62,33 +62,33 @@ def test_a_tenants_server_has_its_folder_and_its_group_only(lab: Path, objects_o
 
 
 def test_prometheus_alone_reads_its_metrics(lab: Path, objects_of: ObjectsOf) -> None:
-    found = {(item["kind"], item["metadata"]["name"]): item for item in objects_of(SERVICE, lab)}
-    pod = found["Deployment", "object-storage-research"]["spec"]["template"]
+    objects = {(item["kind"], item["metadata"]["name"]): item for item in objects_of(SERVICE, lab)}
+    pod = objects["Deployment", "object-storage-research"]["spec"]["template"]
     assert pod["metadata"]["annotations"]["prometheus.io/port"] == "9104"
     (container,) = pod["spec"]["containers"]
     assert {"name": "METRICS", "value": ":9104"} in container["env"]
-    _, rule = found["NetworkPolicy", "object-storage-research"]["spec"]["ingress"]
+    _, rule = objects["NetworkPolicy", "object-storage-research"]["spec"]["ingress"]
     assert rule == {"from": list(SCRAPERS), "ports": [{"port": "metrics", "protocol": "TCP"}]}
 
 
 def test_a_tenants_pods_get_its_key_and_reach_its_server(lab: Path, state: StateOf) -> None:
-    found = state(lab)
-    secrets = secret_manifests(found)
+    loaded = state(lab)
+    secrets = secret_manifests(loaded)
     assert set(secrets["research", "bucket-secrets"]["data"]) == {"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
     server = secrets["object-storage", "object-storage-secrets"]["data"]["research"]
     assert server == secrets["research", "bucket-secrets"]["data"]["AWS_SECRET_ACCESS_KEY"]
-    (release,) = (one for one in releases(found.site) if one.name == "bucket-research")
-    values = release.values(found)
+    (release,) = (release for release in releases(loaded.site) if release.name == "bucket-research")
+    values = release.values(loaded)
     assert values["bucket"]["endpoint"] == "http://object-storage-research.object-storage.svc:7070"
     assert values["server"]["pods"]["podSelector"]["matchLabels"]["strata.dev/bucket"] == "research"
-    assert bucket_key(found.secrets, required_endpoint(found.site), "research")["AWS_SECRET_ACCESS_KEY"] not in str(
+    assert bucket_key(loaded.secrets, required_endpoint(loaded.site), "research")["AWS_SECRET_ACCESS_KEY"] not in str(
         values
     )
 
 
 def test_a_tenants_bucket_admits_servers_of_its_members_only(lab: Path, objects_of: ObjectsOf) -> None:
     names = ("NetworkPolicy", "object-storage-research")
-    (policy,) = (one["spec"] for one in objects_of(SERVICE, lab) if (one["kind"], one["metadata"]["name"]) == names)
+    (policy,) = (item["spec"] for item in objects_of(SERVICE, lab) if (item["kind"], item["metadata"]["name"]) == names)
     peers = [peer for peer in policy["ingress"][0]["from"] if "jupyterhub" in str(peer)]
     assert [peer["podSelector"]["matchLabels"] for peer in peers] == [
         {"component": "singleuser-server", "strata.dev/tenant": "research"}
@@ -100,12 +100,14 @@ def test_a_service_gets_a_bucket(with_bucket: Service[Any], lab: Path, state: St
     access = context.provide(NOTES)
     assert access.endpoint == "http://object-storage-notes.object-storage.svc:7070"
     assert {access.access_key.key, access.secret_key.key} <= context.secret_data().keys()
-    found = objects_of(SERVICE, lab)
-    (ingress,) = (item["spec"] for item in found if item["kind"] == "Ingress")
+    objects = objects_of(SERVICE, lab)
+    (ingress,) = (item["spec"] for item in objects if item["kind"] == "Ingress")
     paths = {path["path"]: path["backend"]["service"]["name"] for path in ingress["rules"][0]["http"]["paths"]}
     servers = {f"/{name}": f"object-storage-{name}" for name in ("research", "teaching", "notes")}
     assert paths == {"/_health": "object-storage-research", **servers}
-    (policy,) = (i["spec"] for i in found if i["kind"] == "NetworkPolicy" and i["metadata"]["name"].endswith("-notes"))
+    (policy,) = (
+        i["spec"] for i in objects if i["kind"] == "NetworkPolicy" and i["metadata"]["name"].endswith("-notes")
+    )
     client = policy["ingress"][0]["from"][1]
     assert client["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": with_bucket.name}
     assert access.pods is not None
@@ -139,9 +141,9 @@ def test_an_external_endpoint_needs_the_operators_keys(lab_with: Callable[..., P
         names = [f"{tenant}_bucket_{part}_key" for tenant in tenants for part in ("access", "secret")]
         content["secrets"] = [{"name": name, "source": "environment"} for name in names]
 
-    found = state(edited(lab_with(SERVICE, external=EXTERNAL), provide))
-    by_name = {one.name: one for one in releases(found.site)}
-    assert by_name["bucket-research"].values(found)["bucket"]["endpoint"] == "https://rgw.example.org"
-    assert "buckets" not in by_name["object-storage"].values(found)
-    key = secret_manifests(found)["research", "bucket-secrets"]["data"]
+    site_state = state(edited(lab_with(SERVICE, external=EXTERNAL), provide))
+    by_name = {release.name: release for release in releases(site_state.site)}
+    assert by_name["bucket-research"].values(site_state)["bucket"]["endpoint"] == "https://rgw.example.org"
+    assert "buckets" not in by_name["object-storage"].values(site_state)
+    key = secret_manifests(site_state)["research", "bucket-secrets"]["data"]
     assert len(set(key.values())) == 2

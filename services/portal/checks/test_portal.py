@@ -47,4 +47,4 @@ def test_front_page_shows_every_service_available(site: Site, http: requests.Ses
         return [state for state, _ in http.get(f"{url}state.json", timeout=30).json()["services"]]
 
     available = ["up"] * page.text.count('class="state"')
-    assert settled(states, lambda found: found == available, pause=1) == available
+    assert settled(states, lambda shown: shown == available, pause=1) == available

@@ -101,7 +101,7 @@ def test_states_are_those_that_users_meet(portal: Portal) -> None:
     assert {f"{name}.{DOMAIN}/health" for name in ("good", "bad")} <= set(SEEN)
     # without JavaScript too
     shown = re.findall('data-state="([a-z]+)">([^<]*)<', portal.get("/").text)
-    assert [list(one) for one in shown] == states
+    assert [list(row) for row in shown] == states
 
 
 def test_a_change_is_seen_within_seconds() -> None:
@@ -118,11 +118,11 @@ def test_a_service_without_a_page_shows_its_command(portal: Portal) -> None:
 def test_metrics_are_what_the_page_shows(portal: Portal) -> None:
     eventually(lambda: portal.get("/state.json").json()["checked"], SECONDS, "the services were asked")
     lines = requests.get(portal.metrics_url, timeout=60).text.splitlines()
-    found = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+    metrics = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
     hosts = [f"{name}.{DOMAIN}" for name in ("bad", "good", "silent")]
-    assert [found.pop(f'portal_service_up{{host="{host}"}}') for host in hosts] == ["0", "1", "0"]
-    assert found.keys() == {f'portal_service_response_seconds{{host="{host}"}}' for host in hosts}
-    assert all(0 <= float(seconds) < 5 for seconds in found.values())
+    assert [metrics.pop(f'portal_service_up{{host="{host}"}}') for host in hosts] == ["0", "1", "0"]
+    assert metrics.keys() == {f'portal_service_response_seconds{{host="{host}"}}' for host in hosts}
+    assert all(0 <= float(seconds) < 5 for seconds in metrics.values())
     assert portal.get("/metrics").status_code == 404, "not on the port that is published"
 
 
@@ -134,8 +134,8 @@ def test_the_page_escapes_texts_and_loads_nothing_from_elsewhere(portal: Portal)
     assert response.headers["Content-Security-Policy"].startswith(
         "default-src 'none'; style-src 'self'; script-src 'self'"
     )
-    for found in re.findall('(?:src|<link[^>]* href)="([^"]+)"', response.text):
-        assert portal.get(f"/{found}").status_code == 200, found
+    for path in re.findall('(?:src|<link[^>]* href)="([^"]+)"', response.text):
+        assert portal.get(f"/{path}").status_code == 200, path
     assert portal.get("/healthz").status_code == 200
     assert portal.get("/../__main__.py").status_code == 404
 
@@ -147,7 +147,7 @@ def test_its_release_lists_every_service_that_a_person_can_use(
 ) -> None:
     file = lab_with(SERVICE, documentation="https://git.example.org/strata/", contact="https://help.example.org/")
     page = values_of(SERVICE, file)["page"]
-    shown = {one["title"]: one.get("url", one.get("command")) for one in page["services"]}
+    shown = {entry["title"]: entry.get("url", entry.get("command")) for entry in page["services"]}
     assert shown == {
         "Access tokens": "https://tokens.lab.strata.test/",
         "Batch jobs": "condor_submit FILE",
@@ -164,10 +164,10 @@ def test_its_release_lists_every_service_that_a_person_can_use(
         "Programs (API)": "https://api.lab.strata.test/v3/oauth2/openapi.json",
         "Your account": "https://login.lab.strata.test/realms/strata/account",
     }
-    assert {one["title"] for one in page["services"] if "host" not in one} == {"Batch jobs", "Kubernetes"}
+    assert {entry["title"] for entry in page["services"] if "host" not in entry} == {"Batch jobs", "Kubernetes"}
     assert page["guide"] == "https://git.example.org/strata/docs/getting-started.md"
-    for one in page["services"]:
-        guide = one["guide"].removeprefix("https://git.example.org/strata/")
+    for entry in page["services"]:
+        guide = entry["guide"].removeprefix("https://git.example.org/strata/")
         assert (SERVICE.folder.parents[1] / guide).is_file()
     objects = {o["kind"]: o for o in objects_of(SERVICE, file)}
     (rule,) = objects["Ingress"]["spec"]["rules"]

@@ -83,9 +83,9 @@ def test_what_the_site_declares_is_scraped(
     """Prometheus scrapes every host, every node, the ingress controller and each pod of services with metrics."""
     machines = {host.name for host in hosts(site, context.cloud_outputs)}
     nodes = {item["metadata"]["name"] for item in json.loads(kubectl("get", "nodes", "--output", "json"))["items"]}
-    for job, wanted in (("node-exporter", machines), ("kubelet", nodes), ("cadvisor", nodes)):
-        found = eventually(f'up{{job="{job}"}} == 1', lambda found, wanted=wanted: labels(found, "node") == wanted)  # type: ignore[misc]
-        assert labels(found, "node") == wanted, job
+    for job, names in (("node-exporter", machines), ("kubelet", nodes), ("cadvisor", nodes)):
+        samples = eventually(f'up{{job="{job}"}} == 1', lambda samples, names=names: labels(samples, "node") == names)  # type: ignore[misc]
+        assert labels(samples, "node") == names, job
     assert eventually(f'up{{job="{INGRESS_RELEASE}"}} == 1')
     for service, need in needed(site, Metrics):
         running = [pod["metadata"] for pod in running_pods(kubectl, service.name, service.namespace_of(site))]
@@ -93,8 +93,8 @@ def test_what_the_site_declares_is_scraped(
         pods = {pod["name"] for pod in running if marks <= pod.get("annotations", {}).items()}
         assert pods, service.name
 
-        def complete(found: list[Sample], pods: set[str] = pods) -> bool:
-            return pods <= labels(found, "pod") | _ended(kubectl, pods)
+        def complete(samples: list[Sample], pods: set[str] = pods) -> bool:
+            return pods <= labels(samples, "pod") | _ended(kubectl, pods)
 
         assert complete(eventually(f'up{{service="{service.name}"}} == 1', complete)), service.name
 
@@ -129,17 +129,17 @@ def test_cards_are_those_of_the_site(
     capacities = {n["metadata"]["name"]: int(n["status"]["capacity"].get("nvidia.com/gpu", 0)) for n in items}
     offered = {node: count for node, count in capacities.items() if count}
 
-    def counts(found: list[Sample]) -> dict[str, int]:
-        return {sample.labels["node"]: int(sample.value) for sample in found}
+    def counts(samples: list[Sample]) -> dict[str, int]:
+        return {sample.labels["node"]: int(sample.value) for sample in samples}
 
     expression = "count by (node) (max by (node, pci_bus_id) (DCGM_FI_DEV_GPU_UTIL))"
-    assert counts(eventually(expression, lambda found: counts(found) == offered)) == offered
+    assert counts(eventually(expression, lambda samples: counts(samples) == offered)) == offered
 
 
 def test_every_panel_has_data(site: Site, eventually: Eventually, http: requests.Session) -> None:
     """Every panel of the dashboards of the site's services returns data, unless it states when it has none."""
-    for one in published(site):  # the ingress controller has no series of a service before its first request
-        http.get(one.health_url, timeout=30)
+    for entry in published(site):  # the ingress controller has no series of a service before its first request
+        http.get(entry.health_url, timeout=30)
     assert eventually("site:accelerators:count or site:cpu_usage:rate5m")
     installed = {service.folder for service, _ in needed(site, Metrics)} | {SERVICE.folder}
     panels = [
@@ -153,7 +153,7 @@ def test_every_panel_has_data(site: Site, eventually: Eventually, http: requests
         f'label_replace(count({expression}), "panel", "{number}", "", "")'
         for number, (_, expression) in enumerate(panels)
     )
-    full = labels(eventually(query, lambda found: len(found) == len(panels)), "panel")
+    full = labels(eventually(query, lambda samples: len(samples) == len(panels)), "panel")
     empty = [f"{name}: {text}" for number, (name, text) in enumerate(panels) if str(number) not in full]
     assert not empty, "\n".join(empty)
 

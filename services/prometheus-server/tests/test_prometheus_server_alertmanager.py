@@ -47,8 +47,8 @@ def provide(file: Path, secrets: list[dict[str, str]]) -> Path:
 
 
 def of_kind(objects: list[dict[str, Any]], kind: str, name: str = "prometheus-server-alertmanager") -> dict[str, Any]:
-    (found,) = (one for one in objects if one["kind"] == kind and one["metadata"]["name"] == name)
-    return found
+    (item,) = (item for item in objects if item["kind"] == kind and item["metadata"]["name"] == name)
+    return item
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_prometheus_sends_its_alerts_there(objects: list[dict[str, Any]]) -> Non
 
 def test_without_receivers_there_is_no_alertmanager(lab_with: Callable[..., Path], objects_of: Objects) -> None:
     objects = objects_of(SERVICE, lab_with(SERVICE))
-    assert not [one for one in objects if "alertmanager" in one["metadata"]["name"]]
+    assert not [item for item in objects if "alertmanager" in item["metadata"]["name"]]
     given = yaml.safe_load(of_kind(objects, "ConfigMap", "prometheus-server")["data"]["prometheus.yml"])
     assert "alerting" not in given
 

@@ -35,8 +35,8 @@ Objects = Callable[[Service[Any], Path], list[dict[str, Any]]]
 
 
 def of_kind(objects: list[dict[str, Any]], kind: str, name: str = "") -> dict[str, Any]:
-    (found,) = (o for o in objects if o["kind"] == kind and (not name or o["metadata"]["name"] == name))
-    return found
+    (item,) = (o for o in objects if o["kind"] == kind and (not name or o["metadata"]["name"] == name))
+    return item
 
 
 @pytest.fixture
@@ -222,9 +222,9 @@ def test_energy_of_a_simulated_card_is_its_power_over_time(tmp_path: Path) -> No
 @contextmanager
 def running(binaries: Path, configuration: Path) -> Iterator[str]:
     """A Prometheus with this configuration, its targets out of reach."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        port = int(found.getsockname()[1])
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
     command = [
         str(binaries / "prometheus"), f"--config.file={configuration}", f"--web.listen-address=127.0.0.1:{port}",
         f"--storage.tsdb.path={configuration.parent / 'data'}",
@@ -242,10 +242,10 @@ def test_every_panel_is_a_query(binaries: Path, configuration: Path) -> None:
     """Prometheus parses it, and it reads only metrics that something here declares or keeps."""
     without_discovery = yaml.safe_load(configuration.read_text()) | {"scrape_configs": []}
     configuration.write_text(yaml.safe_dump(without_discovery))
-    found = [(path, expression) for path in dashboards() for expression in expressions(path)]
-    assert len(found) > 40
+    queries = [(path, expression) for path in dashboards() for expression in expressions(path)]
+    assert len(queries) > 40
     with running(binaries, configuration) as url:
-        for path, expression in found:
+        for path, expression in queries:
             answer = requests.get(f"{url}/api/v1/query", params={"query": expression}, timeout=60).json()
             assert answer["status"] == "success", f"{path}: {expression}: {answer}"
         refused = requests.get(f"{url}/api/v1/query", params={"query": "sum(("}, timeout=60)

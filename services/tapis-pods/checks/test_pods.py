@@ -20,10 +20,10 @@ from strata_services.tapis_pods.settings import Pods
 @pytest.fixture(scope="module")
 def settings(site: Site) -> Pods:
     """The entry of the Pods API in site.yaml."""
-    found = SERVICE.of(site)
-    if found is None:
+    section = SERVICE.of(site)
+    if section is None:
         pytest.skip(f"site {site.name} has no platform.services.tapis_pods")
-    return found
+    return section
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def test_all_parts_run(kubectl: Kubectl, settings: Pods, site: Site) -> None:
 
     def ready() -> list[int]:
         names = (SERVICE.name, f"{SERVICE.name}-reconciler", f"{SERVICE.name}-files")
-        found = [json.loads(kubectl("get", "deployment", name, *options)) for name in names]
-        return [int(one["status"].get("readyReplicas", 0)) for one in found]
+        deployments = [json.loads(kubectl("get", "deployment", name, *options)) for name in names]
+        return [int(deployment["status"].get("readyReplicas", 0)) for deployment in deployments]
 
-    assert settled(ready, lambda found: found == [settings.replicas, 1, 1]) == [settings.replicas, 1, 1]
+    assert settled(ready, lambda counts: counts == [settings.replicas, 1, 1]) == [settings.replicas, 1, 1]

@@ -71,8 +71,10 @@ CLIENT_SECRET = "s3cret of the & client"
 @pytest.fixture(scope="session")
 def issuer() -> Iterator[LoginIssuer]:
     """An issuer with one key, and the service's client."""
-    with running_login_issuer(LoginIssuer("pods", "pods-login", CLIENT_SECRET, f"{WEB_URL}/.login/callback")) as found:
-        yield found
+    with running_login_issuer(
+        LoginIssuer("pods", "pods-login", CLIENT_SECRET, f"{WEB_URL}/.login/callback")
+    ) as running:
+        yield running
 
 
 @pytest.fixture(scope="session")
@@ -84,8 +86,8 @@ def api_port() -> int:
 @pytest.fixture(scope="session")
 def prometheus_server() -> Iterator[Prometheus]:
     """What both processes ask for measurements."""
-    with running_prometheus() as found:
-        yield found
+    with running_prometheus() as running:
+        yield running
 
 
 @pytest.fixture
@@ -107,16 +109,16 @@ def environment(
     assert accounts
     tenants = tmp_path_factory.mktemp("tenants") / "tenants.json"
     tenants.write_text(json.dumps(TENANTS))
-    found = postgresql.create_database("pods", "PODS")
+    variables = postgresql.create_database("pods", "PODS")
     templates = tenants.with_name("templates.json")
     templates.write_text(json.dumps(TEMPLATES))
-    found |= {"PODS_TEMPLATES_FILE": str(templates), "PODS_PROMETHEUS_URL": prometheus_server.url}
-    found |= {"PODS_TENANTS_FILE": str(tenants), "PODS_DOMAIN": DOMAIN, "PATH": os.environ["PATH"]}
+    variables |= {"PODS_TEMPLATES_FILE": str(templates), "PODS_PROMETHEUS_URL": prometheus_server.url}
+    variables |= {"PODS_TENANTS_FILE": str(tenants), "PODS_DOMAIN": DOMAIN, "PATH": os.environ["PATH"]}
     command = [str(service_python("tapis-pods")), "-m", "pods", "migrate"]
     for changed in (True, False):
-        done = subprocess.run(command, env=found, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
         assert json.loads(done.stdout) == {"schema": NEWEST, "changed": changed}, done.stderr
-    return found
+    return variables
 
 
 @pytest.fixture(scope="session")
@@ -133,16 +135,16 @@ def accounts(api_server: ApiServer, helm: Helm, tmp_path_factory: pytest.TempPat
         file = directory / f"{name}.yaml"
         file.write_text(yaml.safe_dump_all(helm.template("pods-tenant", {"namespace": name}).values()))
         api_server.kubectl("apply", "--filename", str(file))
-    found = {}
+    files = {}
     for part, account in {"api": "tapis-pods", "reconciler": "tapis-pods-reconciler"}.items():
         if not api_server.kubectl("-n", "strata-system", "get", "serviceaccount", account, "--ignore-not-found"):
             api_server.kubectl("-n", "strata-system", "create", "serviceaccount", account)
         content = yaml.safe_load(api_server.kubeconfig.read_text())
         token = api_server.kubectl("-n", "strata-system", "create", "token", account, "--duration=4h")
         content["users"][0]["user"] = {"token": token.strip()}
-        found[part] = directory / part
-        found[part].write_text(yaml.safe_dump(content))
-    return found
+        files[part] = directory / part
+        files[part].write_text(yaml.safe_dump(content))
+    return files
 
 
 StartApi = Callable[..., AbstractContextManager[Service]]
@@ -268,8 +270,8 @@ def change(postgresql: PostgreSQL, environment: dict[str, str]) -> Change:
 @pytest.fixture(scope="session")
 def kubelet(api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
     """What runs pods."""
-    with running_kubelet(api_server, tmp_path_factory.mktemp("kubelet")) as found:
-        yield found
+    with running_kubelet(api_server, tmp_path_factory.mktemp("kubelet")) as running:
+        yield running
 
 
 StartReconciler = Callable[..., AbstractContextManager["subprocess.Popen[bytes]"]]

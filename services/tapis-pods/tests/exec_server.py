@@ -82,13 +82,13 @@ async def app(scope: Any, receive: Any, send: Any) -> None:
         name = scope["path"].rpartition("/")[2]
         metadata = {"name": name, "annotations": {"strata.dev/run": "1"}}
         status = 200
-        found: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+        content: dict[str, Any] = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
         if name == "pods-away":
-            status, found = (
+            status, content = (
                 404,
                 {"apiVersion": "v1", "kind": "Status", "metadata": {}, "status": "Failure", "code": 404},
             )
-        body = json.dumps(found).encode()
+        body = json.dumps(content).encode()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})

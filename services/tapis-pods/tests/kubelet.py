@@ -82,12 +82,12 @@ class Kubelet:
         (container,) = pod["spec"]["containers"]
         chosen = next((state for part, state in self.states.items() if part in container["image"]), {})
         state = chosen.get("state", {"running": {"startedAt": "2026-01-01T00:00:00Z"}})
-        one = {"name": container["name"], "ready": "running" in state, "restartCount": 0, "state": state}
-        one |= {"image": container["image"], "imageID": ""}
+        container_status = {"name": container["name"], "ready": "running" in state, "restartCount": 0, "state": state}
+        container_status |= {"image": container["image"], "imageID": ""}
         return {
             "phase": chosen.get("phase", "Running"),
             "startTime": "2026-01-01T00:00:00Z",
-            "containerStatuses": [one],
+            "containerStatuses": [container_status],
         }
 
 

@@ -58,7 +58,7 @@ class Prometheus:
     def result(self, query: str) -> list[Any]:
         """The vector."""
         at = time.time()
-        found = [
+        samples = [
             {"metric": {"namespace": namespace, "pod": pod}, "value": [at, str(self.utilization[pod])]}
             for namespace, pod in _IDLE.findall(query)
             if "label_replace" not in query and pod in self.utilization
@@ -67,8 +67,8 @@ class Prometheus:
             for labels, values in self.measured.get(measure, []):
                 if over in values:
                     metric = {**labels, "measure": measure, "over": over}
-                    found.append({"metric": metric, "value": [at, values[over]]})
-        return found
+                    samples.append({"metric": metric, "value": [at, values[over]]})
+        return samples
 
 
 @contextlib.contextmanager

@@ -124,7 +124,7 @@ def test_the_tenant_is_the_only_one_or_named(user: Callable[..., User], alice: U
 def test_a_name_is_given_once(alice: User, user: Callable[..., User]) -> None:
     others = [alice, user("bob", "research"), user("carol", "teaching")] * 4
     with ThreadPoolExecutor(12) as threads:
-        statuses = sorted(answer.status_code for answer in threads.map(lambda one: one("POST", "", SPEC), others))
+        statuses = sorted(answer.status_code for answer in threads.map(lambda client: client("POST", "", SPEC), others))
     assert statuses == [200, *[409] * 11]
 
 
@@ -182,7 +182,9 @@ def test_two_admins_cannot_remove_each_other_at_once(alice: User, user: Callable
     alice("POST", "/web1/permissions", {"user": "bob", "level": "ADMIN"})
     with ThreadPoolExecutor(2) as threads:
         pair = ((alice, "bob"), (bob, "alice"))
-        statuses = sorted(threads.map(lambda one: one[0]("DELETE", f"/web1/permissions/{one[1]}").status_code, pair))
+        statuses = sorted(
+            threads.map(lambda entry: entry[0]("DELETE", f"/web1/permissions/{entry[1]}").status_code, pair)
+        )
     assert statuses in ([200, 400], [200, 404])
 
 
@@ -240,9 +242,9 @@ def test_ports_with_names_have_urls_and_lists_of_addresses(alice: User) -> None:
         "line": {"protocol": "tcp", "port": 7},
         "inner": {"protocol": "local_only", "port": 8},
     }
-    found = alice.create("db1", networking=networking, status_requested="OFF")["networking"]
-    assert found["default"]["ip_allow_list"] == allowed
-    assert {key: entry["url"] for key, entry in found.items()} == {
+    ports = alice.create("db1", networking=networking, status_requested="OFF")["networking"]
+    assert ports["default"]["ip_allow_list"] == allowed
+    assert {key: entry["url"] for key, entry in ports.items()} == {
         "default": "db1.pods.lab.strata.test", "line": "db1-line.pods.lab.strata.test", "inner": "",
     }  # fmt: skip
 

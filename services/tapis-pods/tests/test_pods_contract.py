@@ -98,9 +98,9 @@ def test_tapipy_reads_it(api: Service, alice: User, user: Callable[..., User]) -
     eve, pia = user("eve", "teaching"), user("pia", "research", "research/admins")
     done = run_tapipy(SCRIPT, URL=api.url, ALICE=alice.token, EVE=eve.token, PIA=pia.token, IMAGE=IMAGE)
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    refused = {key: found.pop(key) for key in REFUSED}
-    assert found == {
+    output = json.loads(done.stdout)
+    refused = {key: output.pop(key) for key in REFUSED}
+    assert output == {
         "made": ["web1", "STOPPED", "web1.pods.lab.strata.test", 512],
         "idle": [1, 5, 900],
         "list": ["web1"],

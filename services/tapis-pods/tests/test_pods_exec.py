@@ -61,43 +61,43 @@ def exec_api(start_api: StartApi, tmp_path_factory: pytest.TempPathFactory) -> I
 @pytest.fixture
 def ada(exec_api: Service, alice: User, postgresql: PostgreSQL, environment: dict[str, str]) -> User:
     """alice, whose pods web1 and away are AVAILABLE."""
-    found = User(f"{exec_api.url}/v3/pods", alice.token)
+    user = User(f"{exec_api.url}/v3/pods", alice.token)
     for name in ("web1", "away"):
-        found.create(name)
+        user.create(name)
     postgresql.sql("UPDATE pods SET status = 'AVAILABLE'", environment["PODS_DATABASE_NAME"])
-    return found
+    return user
 
 
 def ran(user: User, *commands: list[str], **options: Any) -> dict[str, Any]:
     """The result of commands in web1."""
     answer = user("POST", "/web1/exec", {"commands": list(commands), **options})
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()["result"]
-    return found
+    outcome: dict[str, Any] = answer.json()["result"]
+    return outcome
 
 
 def test_output_and_status_of_each_command(ada: User) -> None:
-    found = ran(ada, ["sh", "-c", "echo out; echo err >&2"], ["printf", "%s", "a b&c=d\u00e9"], ["cat"])
-    first, second, third = found["execution_results"]
+    outcome = ran(ada, ["sh", "-c", "echo out; echo err >&2"], ["printf", "%s", "a b&c=d\u00e9"], ["cat"])
+    first, second, third = outcome["execution_results"]
     assert (first["stdout"], first["stderr"], first["success"]) == ("out\n", "err\n", True)
     assert first["command"] == ["sh", "-c", "echo out; echo err >&2"]
     assert second["stdout"] == "a b&c=d\u00e9"
     assert (third["stdout"], third["stderr"], third["success"]) == ("", "", True)
-    assert (found["total_commands"], found["successful_commands"]) == (3, 3)
+    assert (outcome["total_commands"], outcome["successful_commands"]) == (3, 3)
     assert first["timestamp"] <= second["timestamp"]
     single = ada("POST", "/web1/exec", {"commands": ["echo", "one"]}).json()["result"]
-    assert [one["stdout"] for one in single["execution_results"]] == ["one\n"]
+    assert [result["stdout"] for result in single["execution_results"]] == ["one\n"]
     actions = ada("GET", "/web1/logs").json()["result"]["action_logs"]
     assert [line.partition(": ")[2] for line in actions][-2:] == ["alice ran commands: 3", "alice ran commands: 1"]
 
 
 def test_commands_without_success(ada: User) -> None:
     commands = (["sh", "-c", "exit 3"], ["true"])
-    found = ran(ada, *commands)
-    assert [one["success"] for one in found["execution_results"]] == [False]
-    assert (found["total_commands"], found["successful_commands"]) == (2, 0)
-    found = ran(ada, *commands, fail_on_non_success=False)
-    assert [one["success"] for one in found["execution_results"]] == [False, True]
+    outcome = ran(ada, *commands)
+    assert [result["success"] for result in outcome["execution_results"]] == [False]
+    assert (outcome["total_commands"], outcome["successful_commands"]) == (2, 0)
+    outcome = ran(ada, *commands, fail_on_non_success=False)
+    assert [result["success"] for result in outcome["execution_results"]] == [False, True]
     (absent,) = ran(ada, ["/none"])["execution_results"]
     assert "failed to exec in container" in absent["stderr"]
     assert absent["success"] is False
@@ -105,22 +105,22 @@ def test_commands_without_success(ada: User) -> None:
 
 def test_a_command_that_hangs_is_left(ada: User) -> None:
     begin = ["sh", "-c", "echo began; exec sleep 1000"]
-    found = ran(ada, begin, ["echo", "after"], command_timeout=1, fail_on_non_success=False)
-    hung, after = found["execution_results"]
+    outcome = ran(ada, begin, ["echo", "after"], command_timeout=1, fail_on_non_success=False)
+    hung, after = outcome["execution_results"]
     assert (hung["stdout"], hung["success"], after["stdout"]) == ("began\n", False, "after\n")
     assert "not waited for any longer than 1 s" in hung["stderr"]
-    found = ran(ada, begin, ["echo", "after"], total_timeout=1, fail_on_non_success=False)
-    assert [one["success"] for one in found["execution_results"]] == [False]
-    assert found["total_commands"] == 2
+    outcome = ran(ada, begin, ["echo", "after"], total_timeout=1, fail_on_non_success=False)
+    assert [result["success"] for result in outcome["execution_results"]] == [False]
+    assert outcome["total_commands"] == 2
 
 
 def test_endless_output_ends(ada: User) -> None:
-    (found,) = ran(ada, ["sh", "-c", "while :; do echo needle; done"])["execution_results"]
-    assert len(found["stdout"]) == MEBIBYTE
-    assert "more than 1048576 bytes" in found["stderr"]
-    assert not found["success"]
-    (found,) = ran(ada, ["head", "-c", "1000000", "/dev/zero"])["execution_results"]
-    assert (len(found["stdout"]), found["success"]) == (1_000_000, True)
+    (result,) = ran(ada, ["sh", "-c", "while :; do echo needle; done"])["execution_results"]
+    assert len(result["stdout"]) == MEBIBYTE
+    assert "more than 1048576 bytes" in result["stderr"]
+    assert not result["success"]
+    (result,) = ran(ada, ["head", "-c", "1000000", "/dev/zero"])["execution_results"]
+    assert (len(result["stdout"]), result["success"]) == (1_000_000, True)
 
 
 def test_commands_that_hang_hold_nothing_that_others_need(ada: User, user: Callable[..., User], tmp_path: Path) -> None:
@@ -132,17 +132,17 @@ def test_commands_that_hang_hold_nothing_that_others_need(ada: User, user: Calla
     users = [ada, *(User(ada.url, user(name, "research").token) for name in names)] * 5
     body = {"commands": ["sh", "-c", f"until [ -e {end} ]; do sleep 0.1; done"], "command_timeout": 120}
     with ThreadPoolExecutor(20) as threads:
-        hanging = [threads.submit(one, "POST", "/web1/exec", body) for one in users]
+        hanging = [threads.submit(user, "POST", "/web1/exec", body) for user in users]
         try:
-            eventually(lambda: sum(one.done() for one in hanging) == 10, SECONDS, "10 of 20 are refused")
+            eventually(lambda: sum(request.done() for request in hanging) == 10, SECONDS, "10 of 20 are refused")
             assert ada.pod("web1")["status"] == "AVAILABLE"
         finally:
             end.touch()
-        answers = [one.result() for one in hanging]
-    assert sum(one.status_code == 200 for one in answers) == 10
-    refused = [one for one in answers if one.status_code != 200]
-    assert {one.status_code for one in refused} <= {429, 503}
-    assert all("still run" in one.text or "too many commands" in one.text for one in refused)
+        answers = [request.result() for request in hanging]
+    assert sum(answer.status_code == 200 for answer in answers) == 10
+    refused = [answer for answer in answers if answer.status_code != 200]
+    assert {answer.status_code for answer in refused} <= {429, 503}
+    assert all("still run" in answer.text or "too many commands" in answer.text for answer in refused)
 
 
 def test_who_may_run_them_and_where(ada: User, user: Callable[..., User], exec_api: Service) -> None:
@@ -173,7 +173,7 @@ def test_a_policy_admits_pods_of_users_alone(
     api_server: ApiServer, objects_of: ObjectsOf, lab: Path, accounts: dict[str, Path], tmp_path: Path
 ) -> None:
     """Beside its Role, which cannot tell pods of users from notebooks."""
-    policy = [one for one in objects_of(SERVICE, lab) if one["kind"].startswith("ValidatingAdmissionPolicy")]
+    policy = [item for item in objects_of(SERVICE, lab) if item["kind"].startswith("ValidatingAdmissionPolicy")]
     assert len(policy) == 2
     file = tmp_path / "policy.yaml"
     file.write_text(yaml.safe_dump_all(policy).replace(":serviceaccount:default:", ":serviceaccount:strata-system:"))

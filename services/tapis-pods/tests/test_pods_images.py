@@ -36,23 +36,23 @@ def test_administrators_add_and_remove_images_of_their_tenants(admin: User, alic
 
 
 def test_whoever_is_not_an_administrator_adds_none(alice: User, user: Callable[..., User], admin: User) -> None:
-    for one in (alice, user("left", "research/admins"), user("eve", "unknown", "unknown/admins")):
-        assert_refused(one("POST", "/images", {"image": OTHER}), 403, "administrators of a tenant")
-        assert_refused(one("POST", "/images/bulk", [{"image": OTHER}]), 403)
-        assert_refused(one("DELETE", f"/images/{OTHER}"), 403)
+    for caller in (alice, user("left", "research/admins"), user("eve", "unknown", "unknown/admins")):
+        assert_refused(caller("POST", "/images", {"image": OTHER}), 403, "administrators of a tenant")
+        assert_refused(caller("POST", "/images/bulk", [{"image": OTHER}]), 403)
+        assert_refused(caller("DELETE", f"/images/{OTHER}"), 403)
     body = {"image": OTHER, "tenants": ["teaching"]}
     assert_refused(admin("POST", "/images", body), 403, "you do not administer teaching, only research")
 
 
 def test_the_list_is_that_of_the_callers_tenants(alice: User, user: Callable[..., User], admin: User) -> None:
     both = admin("GET", "/images").json()["result"]
-    assert {one["image"]: one["tenants"] for one in both} == {
+    assert {image["image"]: image["tenants"] for image in both} == {
         IMAGE: ["research", "teaching"],
         "registry.example.org:5000/open/": ["research"],
     }
     admin("POST", "/images", {"image": "docker.io/library/"})
     eve = user("eve", "teaching")
-    assert [one["image"] for one in eve("GET", "/images").json()["result"]] == [IMAGE]
+    assert [image["image"] for image in eve("GET", "/images").json()["result"]] == [IMAGE]
     assert_refused(eve("GET", "/images/docker.io/library/"), 404)
     assert alice("GET", "/images/docker.io/library/").json()["result"]["image"] == "docker.io/library/"
     assert_refused(admin("DELETE", f"/images/{IMAGE}"), 409, "site.yaml")
@@ -63,7 +63,7 @@ def test_several_at_once_all_or_none(admin: User, alice: User) -> None:
     assert_refused(admin("POST", "/images/bulk", several), 409, IMAGE, "skip_duplicates")
     assert len(alice("GET", "/images").json()["result"]) == 2
     answer = admin("POST", "/images/bulk?skip_duplicates=true", several)
-    assert [one["image"] for one in answer.json()["result"]] == [OTHER]
+    assert [image["image"] for image in answer.json()["result"]] == [OTHER]
 
 
 @pytest.mark.parametrize("image", ["nginx:1", f"{OTHER}@sha256:{'0' * 64}", "http://x/y", "../x", "", "a b"])

@@ -17,8 +17,8 @@ from .users import IMAGE, SECONDS, User
 
 def objects(server: ApiServer, kinds: str, namespace: str = "research") -> list[dict[str, Any]]:
     """Objects of a namespace."""
-    found: list[dict[str, Any]] = json.loads(server.kubectl("-n", namespace, "get", kinds, "-o", "json"))["items"]
-    return found
+    items: list[dict[str, Any]] = json.loads(server.kubectl("-n", namespace, "get", kinds, "-o", "json"))["items"]
+    return items
 
 
 def test_a_pod_lives_as_tapis_has_it(
@@ -201,7 +201,7 @@ def test_a_name_leads_to_a_container_that_runs_only(
     alice: User, start_reconciler: StartReconciler, kubelet: Kubelet, api_server: ApiServer
 ) -> None:
     def turn(state: dict[str, Any]) -> None:
-        one = {
+        status = {
             "name": "main",
             "ready": "running" in state,
             "restartCount": 1,
@@ -209,7 +209,7 @@ def test_a_name_leads_to_a_container_that_runs_only(
             "image": "",
             "imageID": "",
         }
-        patch = ("--subresource=status", "--type=merge", "-p", json.dumps({"status": {"containerStatuses": [one]}}))
+        patch = ("--subresource=status", "--type=merge", "-p", json.dumps({"status": {"containerStatuses": [status]}}))
         api_server.kubectl("-n", "research", "patch", "pod", "pods-web1", *patch)
 
     with start_reconciler():
@@ -234,7 +234,7 @@ def test_20_pods_at_once(
         for number in range(20):
             alice.create(f"many{number:03}")
         eventually(
-            lambda: [one["status"] for one in alice("GET").json()["result"]] == ["AVAILABLE"] * 20,
+            lambda: [pod["status"] for pod in alice("GET").json()["result"]] == ["AVAILABLE"] * 20,
             SECONDS,
             "all 20 run",
         )
@@ -249,9 +249,14 @@ def test_a_pod_is_stopped_when_nothing_of_it_runs_and_starts_again_when_it_is_go
         with kubelet.turn:
             assert alice("GET", "/web1/stop").status_code == 200
             alice.wait("web1", "DELETING")
-            one = {"name": "main", "ready": False, "restartCount": 0, "image": "", "imageID": ""}
-            one["state"] = {"terminated": {"exitCode": 137, "reason": "Error"}}
-            patch = ("--subresource=status", "--type=merge", "-p", json.dumps({"status": {"containerStatuses": [one]}}))
+            status = {"name": "main", "ready": False, "restartCount": 0, "image": "", "imageID": ""}
+            status["state"] = {"terminated": {"exitCode": 137, "reason": "Error"}}
+            patch = (
+                "--subresource=status",
+                "--type=merge",
+                "-p",
+                json.dumps({"status": {"containerStatuses": [status]}}),
+            )
 
             def terminated() -> bool:
                 (pod,) = objects(api_server, "pods")
@@ -275,7 +280,7 @@ def test_what_changes_in_one_tenant_is_compared_there_alone(
     alice: User, start_reconciler: StartReconciler, kubelet: Kubelet, api_server: ApiServer, user: Callable[..., User]
 ) -> None:
     def stray() -> bool:
-        return "pods-stray" in {one["metadata"]["name"] for one in objects(api_server, "services", "teaching")}
+        return "pods-stray" in {item["metadata"]["name"] for item in objects(api_server, "services", "teaching")}
 
     labels = "app.kubernetes.io/managed-by=strata-pods,strata.dev/pod=stray"
     with start_reconciler(resync_seconds=60):

@@ -59,8 +59,8 @@ def test_a_browser_logs_in_and_comes_back_to_its_page(
     url = pod("web1", tapis_auth_response_headers={"X-User": "<<tapisusername>>", "X-Kind": "of <<tapisusername>>"})
     window = log_in("bob", "research")
     page = f"{url}/plots/1?size=2&name=a%20b"
-    found, answer = window.open(page)
-    assert (found, answer.status_code, answer.content) == (page, 200, b"")
+    address, answer = window.open(page)
+    assert (address, answer.status_code, answer.content) == (page, 200, b"")
     assert (answer.headers["X-User"], answer.headers["X-Kind"]) == ("bob", "of bob")
     assert window.cookies[host("web1")].keys() == {SESSION}, "one cookie, for one host"
     assert not window.cookies.get(DOMAIN), "none is left at the pages' host"
@@ -178,15 +178,15 @@ def test_a_state_that_is_not_the_browsers_begins_no_session(
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "target",
     ["//evil.example/", "/\\evil.example", "https://evil.example/", "@evil.example/", ".evil.example/", "/a//b", "*"],
 )
 def test_a_login_never_leads_to_another_host(
-    pod: Callable[..., str], log_in: Callable[..., Window], wanted: str
+    pod: Callable[..., str], log_in: Callable[..., Window], target: str
 ) -> None:
     url = pod("web1")
     window = log_in("bob", "research")
-    first = window.send(url, X_Forwarded_Uri=wanted)
+    first = window.send(url, X_Forwarded_Uri=target)
     enter = window.follow(first.headers["Location"], f"{url}{ENTER}")
     location = urlsplit(window.send(enter).headers["Location"])
     assert (location.scheme, location.netloc) == ("https", host("web1"))

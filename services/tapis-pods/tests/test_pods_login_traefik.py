@@ -77,10 +77,10 @@ def received(controller: Controller, name: str, *headers: str) -> dict[str, list
     """Headers that the pod's program gets, by name in lower case with hyphens."""
     status, _, body = ask(controller, name, "", "GET", "/", *headers)
     assert status == 200, body
-    found: dict[str, list[str]] = {}
+    by_name: dict[str, list[str]] = {}
     for key, value in json.loads(body):
-        found.setdefault(key.lower().replace("_", "-"), []).append(value)
-    return found
+        by_name.setdefault(key.lower().replace("_", "-"), []).append(value)
+    return by_name
 
 
 def test_a_pod_gets_the_users_name_and_neither_sessions_nor_tokens(
@@ -116,19 +116,19 @@ def test_a_pod_gets_the_users_name_and_neither_sessions_nor_tokens(
         token = issuer.token(sub="id-bob", preferred_username="bob", groups=["/tenants/research"])
         own_headers = ("X-User: admin", "x-user: admin", "X_User: admin", "X-uSER: admin")
         own_tokens = (f"X_Tapis_Token: {token}", "Authorization: Basic YTpi")
-        found = received(controller, "web1", f"Cookie: theirs=1; {session}; more=2", *own_headers, *own_tokens)
-        assert found["x-user"] == ["bob"]
-        assert found["cookie"] == ["theirs=1; more=2"]
-        assert found["authorization"] == ["Basic YTpi"]
-        assert "x-tapis-token" not in found
+        seen = received(controller, "web1", f"Cookie: theirs=1; {session}; more=2", *own_headers, *own_tokens)
+        assert seen["x-user"] == ["bob"]
+        assert seen["cookie"] == ["theirs=1; more=2"]
+        assert seen["authorization"] == ["Basic YTpi"]
+        assert "x-tapis-token" not in seen
         for own in (f"X-Tapis-Token: {token}", f"Authorization: Bearer {token}"):
-            found = received(controller, "web1", own, *own_headers, "Cookie: theirs=1")
-            assert (found["x-user"], found["cookie"]) == (["bob"], ["theirs=1"])
-            assert token not in json.dumps(found)
+            seen = received(controller, "web1", own, *own_headers, "Cookie: theirs=1")
+            assert (seen["x-user"], seen["cookie"]) == (["bob"], ["theirs=1"])
+            assert token not in json.dumps(seen)
         # a header that the browser declares the connection's own is not another's then
-        found = received(controller, "web1", f"Cookie: {session}", "Connection: X-User", "X-User: admin")
-        assert found.get("x-user", ["bob"]) == ["bob"]
-        assert "cookie" not in found
+        seen = received(controller, "web1", f"Cookie: {session}", "Connection: X-User", "X-User: admin")
+        assert seen.get("x-user", ["bob"]) == ["bob"]
+        assert "cookie" not in seen
         assert ask(controller, "web1-login", "", "GET", "/", f"Cookie: {session}")[0] == 401
         assert received(controller, "web1-open", "X-User: anyone")["x-user"] == ["anyone"]
         assert urlsplit(api.url).port

@@ -93,8 +93,8 @@ def test_a_prometheus_that_hangs_stops_no_other_request(alice: User, prometheus:
         eventually(lambda: prometheus.queries, SECONDS, "Prometheus is asked", pause=0.05)
         # more of them wait than there are connections to the database
         assert [alice.pod("web1")["pod_id"] for _ in range(3)] == ["web1"] * 3
-        for one in waiting:
-            assert_refused(one.result(), 503, "does not respond")
+        for request in waiting:
+            assert_refused(request.result(), 503, "does not respond")
 
 
 def test_a_site_without_prometheus_reports_it(alice: User, start_api: StartApi, change: Change) -> None:

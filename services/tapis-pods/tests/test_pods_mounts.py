@@ -53,8 +53,8 @@ def test_both_forms_reach_kubernetes(
         {"name": "read-only", "persistentVolumeClaim": {"claimName": "pods", "readOnly": True}},
         {"name": "volumes", "persistentVolumeClaim": {"claimName": "pods"}},
     ]
-    found = {one["mountPath"]: one for one in spec["containers"][0]["volumeMounts"]}
-    assert found == {
+    volume_mounts = {mount["mountPath"]: mount for mount in spec["containers"][0]["volumeMounts"]}
+    assert volume_mounts == {
         "/data": {"name": "volumes", "mountPath": "/data", "subPath": "volumes/data1"},
         "/srv": {"name": "volumes", "mountPath": "/srv", "subPath": "volumes/data1/sub"},
         "/ro": {"name": "read-only", "mountPath": "/ro", "subPath": "volumes/data1", "readOnly": True},

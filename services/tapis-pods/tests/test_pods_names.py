@@ -55,8 +55,8 @@ def controller(
 ) -> Iterator[Controller]:
     """Traefik, with a certificate for all names of pods."""
     assert accounts
-    with running_controller(api_server, tmp_path_factory.mktemp("traefik"), f"*.{DOMAIN}") as found:
-        yield found
+    with running_controller(api_server, tmp_path_factory.mktemp("traefik"), f"*.{DOMAIN}") as running:
+        yield running
 
 
 def lead(server: ApiServer, namespace: str, service: str, port_name: str, port: int, directory: Path) -> None:
@@ -169,9 +169,9 @@ def database() -> Iterator[PostgreSQL]:
     binaries = find_postgresql()
     if binaries is None:
         pytest.skip("no PostgreSQL server here (Debian package postgresql)")
-    with postgresql_cluster(binaries, ADDRESS) as found:
-        found.create_database("owner", "POD")
-        yield found
+    with postgresql_cluster(binaries, ADDRESS) as cluster:
+        cluster.create_database("owner", "POD")
+        yield cluster
 
 
 def psql(controller: Controller, database: PostgreSQL, name: str) -> subprocess.CompletedProcess[str]:
@@ -334,7 +334,7 @@ def test_a_row_with_an_odd_name_or_port_breaks_no_other_pod(
 
         eventually(lambda: states() == {"ERROR"}, SECONDS, "the odd ones have failed")
         (route,) = objects(api_server, "ingressroutetcps")
-        assert [one["match"] for one in route["spec"]["routes"]] == [f"HostSNI(`zgood.{DOMAIN}`)"]
+        assert [rule["match"] for rule in route["spec"]["routes"]] == [f"HostSNI(`zgood.{DOMAIN}`)"]
         for name in odd:
             assert alice("DELETE", f"/{name}").status_code == 200
         eventually(lambda: states() == set(), SECONDS, "they can be deleted")

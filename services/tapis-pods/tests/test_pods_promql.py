@@ -29,8 +29,8 @@ def expressions() -> dict[str, str]:
         [service_python("tapis-pods"), "-c", EXPRESSIONS], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    found: dict[str, str] = json.loads(done.stdout)
-    return found
+    queries: dict[str, str] = json.loads(done.stdout)
+    return queries
 
 
 @pytest.fixture(scope="module")

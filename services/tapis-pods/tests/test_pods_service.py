@@ -77,8 +77,8 @@ def test_the_pages_have_the_name_that_those_of_pods_end_with(
     (client,) = (need for service, need in needed(site, Client) if service is SERVICE)
     assert client.redirect_urls(site) == (f"https://{name}/.login/callback",)
     assert client.logout_urls(site) == (f"https://{name}/.logout",)
-    found = [one for one in published(site) if one.key == SERVICE.key]
-    assert [one.url for one in found] == [f"https://{name}/", "https://api.lab.strata.test/v3/pods"]
+    services = [service for service in published(site) if service.key == SERVICE.key]
+    assert [service.url for service in services] == [f"https://{name}/", "https://api.lab.strata.test/v3/pods"]
 
 
 def test_another_service_cannot_have_the_name_of_the_pages(lab_with: LabWith) -> None:
@@ -106,8 +106,8 @@ LISTED = [{"repository": "registry.example.org/site/web"}]
 def test_templates_have_the_fields_of_the_api(values_of: ValuesOf, lab_with: LabWith) -> None:
     ports = [{"port": 8000}, {"name": "admin", "protocol": "local_only", "port": 8001}]
     template = {**WEB, "description": "a server", "ports": ports, "resources": {"mem_limit": 512}}
-    (found,) = values_of(SERVICE, lab_with(SERVICE, images=LISTED, templates=[template]))["templates"]
-    assert found == {
+    (entry,) = values_of(SERVICE, lab_with(SERVICE, images=LISTED, templates=[template]))["templates"]
+    assert entry == {
         "name": "web",
         "description": "a server",
         "pod_definition": {
@@ -125,8 +125,8 @@ def test_templates_have_the_fields_of_the_api(values_of: ValuesOf, lab_with: Lab
 def test_an_image_of_the_sites_own_gets_its_digest(values_of: ValuesOf, lab_with: LabWith) -> None:
     own = "registry.example.org:5000/strata/pod-base"
     templates = [{"name": "web", "image": own}]
-    (found,) = values_of(SERVICE, lab_with(SERVICE, images=[{"repository": own}], templates=templates))["templates"]
-    assert found["pod_definition"]["image"].startswith(f"{own}@sha256:")
+    (entry,) = values_of(SERVICE, lab_with(SERVICE, images=[{"repository": own}], templates=templates))["templates"]
+    assert entry["pod_definition"]["image"].startswith(f"{own}@sha256:")
 
 
 @pytest.mark.parametrize(
@@ -154,15 +154,15 @@ def test_pods_need_a_tenant(lab_with: LabWith) -> None:
 
 
 def test_names_without_a_pod_lead_to_the_page_alone(objects_of: ObjectsOf, lab: Path) -> None:
-    found = {(item["kind"], item["metadata"]["name"]): item.get("spec", {}) for item in objects_of(SERVICE, lab)}
-    (route,) = found["IngressRoute", "tapis-pods-status-page"]["routes"]
+    specs = {(item["kind"], item["metadata"]["name"]): item.get("spec", {}) for item in objects_of(SERVICE, lab)}
+    (route,) = specs["IngressRoute", "tapis-pods-status-page"]["routes"]
     assert route["match"] == r"HostRegexp(`^[a-z0-9-]+\.pods\.lab\.strata\.test$`)"
     # the route of a pod's name has the length of its rule
     assert route["priority"] == 1
     assert route["middlewares"] == [{"name": "tapis-pods-status-page"}]
-    assert found["Middleware", "tapis-pods-status-page"] == {"replacePath": {"path": "/v3/status-page"}}
+    assert specs["Middleware", "tapis-pods-status-page"] == {"replacePath": {"path": "/v3/status-page"}}
     assert not re.fullmatch(route["match"][len("HostRegexp(`") : -2], "pods.lab.strata.test"), "that of the pages"
-    published = [path["path"] for rule in found["Ingress", "tapis-pods"]["rules"] for path in rule["http"]["paths"]]
+    published = [path["path"] for rule in specs["Ingress", "tapis-pods"]["rules"] for path in rule["http"]["paths"]]
     assert published == ["/v3/pods", "/v3/pods/volumes", "/v3/pods/snapshots"]
 
 
@@ -201,19 +201,19 @@ def test_settings_and_tenants_are_those_that_the_service_reads(objects_of: Objec
 
 
 def test_volumes_are_mounted_where_they_are_served(objects_of: ObjectsOf, lab: Path) -> None:
-    found = objects_of(SERVICE, lab)
+    objects = objects_of(SERVICE, lab)
     mounted = {}
-    for item in found:
+    for item in objects:
         if item["kind"] == "Deployment":
             pod = item["spec"]["template"]["spec"]
-            claims = [one["persistentVolumeClaim"] for one in pod["volumes"] if "persistentVolumeClaim" in one]
+            claims = [volume["persistentVolumeClaim"] for volume in pod["volumes"] if "persistentVolumeClaim" in volume]
             for container in [*pod["initContainers"], *pod["containers"]]:
                 if "volumes" in {mount["name"] for mount in container["volumeMounts"]}:
                     mounted[tuple(container["args"])] = claims
     assert mounted == {("files",): [{"claimName": "pods"}]}
-    ingresses = {item["metadata"]["name"]: item for item in found if item["kind"] == "Ingress"}
+    ingresses = {item["metadata"]["name"]: item for item in objects if item["kind"] == "Ingress"}
     paths = ingresses["tapis-pods"]["spec"]["rules"][0]["http"]["paths"]
-    assert {one["path"]: one["backend"]["service"]["name"] for one in paths} == {
+    assert {path["path"]: path["backend"]["service"]["name"] for path in paths} == {
         "/v3/pods": "tapis-pods",
         "/v3/pods/volumes": "tapis-pods-files",
         "/v3/pods/snapshots": "tapis-pods-files",
@@ -222,8 +222,8 @@ def test_volumes_are_mounted_where_they_are_served(objects_of: ObjectsOf, lab: P
 
 def test_each_tenant_has_a_volume_of_its_own_folder(lab_with: LabWith) -> None:
     site = load_site(lab_with(SERVICE))
-    found = {(one.namespace, one.path) for one in volumes(site) if one.claim == "pods"}
-    assert found == {("strata-system", "/pods"), ("research", "/pods/research"), ("teaching", "/pods/teaching")}
+    folders = {(volume.namespace, volume.path) for volume in volumes(site) if volume.claim == "pods"}
+    assert folders == {("strata-system", "/pods"), ("research", "/pods/research"), ("teaching", "/pods/teaching")}
 
 
 def prometheus_of(objects: list[dict[str, Any]]) -> tuple[str, list[dict[str, Any]]]:
@@ -254,11 +254,11 @@ def test_without_a_prometheus_nothing_leads_to_one(
 
 
 def test_only_two_containers_reach_kubernetes_and_only_in_tenants(objects_of: ObjectsOf, lab: Path) -> None:
-    found = objects_of(SERVICE, lab)
-    assert not [item for item in found if "Role" in item["kind"]]
+    objects = objects_of(SERVICE, lab)
+    assert not [item for item in objects if "Role" in item["kind"]]
     token = "/var/run/secrets/kubernetes.io/serviceaccount"  # a path
     accounts = {}
-    for item in found:
+    for item in objects:
         if item["kind"] == "Deployment":
             pod = item["spec"]["template"]["spec"]
             for container in [*pod["initContainers"], *pod["containers"]]:
@@ -267,4 +267,4 @@ def test_only_two_containers_reach_kubernetes_and_only_in_tenants(objects_of: Ob
             accounts[item["metadata"]["name"]] = pod.get("serviceAccountName")
     own = {name: name for name in ("tapis-pods", "tapis-pods-reconciler")}
     assert accounts == {**own, "tapis-pods-files": None}
-    assert "metrics" not in json.dumps([item for item in found if item["kind"] == "Ingress"])
+    assert "metrics" not in json.dumps([item for item in objects if item["kind"] == "Ingress"])

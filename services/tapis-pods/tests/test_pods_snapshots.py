@@ -39,10 +39,10 @@ def test_a_snapshot_stays_as_it_was(alice: Owner, export: Path) -> None:
     assert (made["cron"], made["retention_policy"], made["compute_queue"]) == ("", "", "research")
     (export / "research/volumes/data1/a/b/file").write_text("second")
     assert alice("GET", "/snapshots/copy1/contents/a/b/file").content == b"first"
-    found = {one["path"]: one for one in alice("GET", "/snapshots/copy1/list").json()["result"]}
-    assert sorted(found) == ["a", "a/b", "a/b/file", "a/link", "a/run"]
-    assert found["a/link"]["type"] == "symbolic_link"
-    assert found["a/run"]["nativePermissions"] == "-rwxrwx---"
+    entries = {entry["path"]: entry for entry in alice("GET", "/snapshots/copy1/list").json()["result"]}
+    assert sorted(entries) == ["a", "a/b", "a/b/file", "a/link", "a/run"]
+    assert entries["a/link"]["type"] == "symbolic_link"
+    assert entries["a/run"]["nativePermissions"] == "-rwxrwx---"
     assert alice("DELETE", "/volumes/data1").status_code == 200
     assert alice("GET", "/snapshots/copy1/contents/a/b/file").content == b"first"
     assert alice("PUT", "/snapshots/copy1", {"description": "x"}).json()["result"]["description"] == "x"
@@ -100,7 +100,9 @@ def test_kills_lose_and_double_nothing(alice: Owner, start_files: StartFiles, ex
 
     def done() -> bool:
         listed = alice("GET", "/snapshots").json()["result"]
-        return [(one["snapshot_id"], one["status"]) for one in listed] == [(name, "AVAILABLE") for name in names[1:]]
+        return [(snapshot["snapshot_id"], snapshot["status"]) for snapshot in listed] == [
+            (name, "AVAILABLE") for name in names[1:]
+        ]
 
     eventually(done, SECONDS, "the snapshots are made")
     for name in names[1:]:

@@ -27,8 +27,8 @@ def add(user: User, name: str, definition: dict[str, Any], tag: str = "latest") 
     body = {"pod_definition": definition, "commit_message": "changed", "tag": tag}
     answer = user("POST", f"/templates/{name}/tags", body)
     assert answer.status_code == 200, answer.text
-    found: str = answer.json()["result"]["tag_timestamp"]
-    return found
+    timestamp: str = answer.json()["result"]["tag_timestamp"]
+    return timestamp
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_permissions(server: User, user: Callable[..., User]) -> None:
     for other in (bob, eve):
         assert_refused(other("POST", "", body), 400, "no template server")
         assert_refused(other("GET", "/templates/server/tags"), 404)
-        assert [one["template_id"] for one in other("GET", "/templates").json()["result"]] == ["web"]
+        assert [template["template_id"] for template in other("GET", "/templates").json()["result"]] == ["web"]
         assert "server" not in other("GET", "/templates/tags").json()["result"]
         assert_refused(other("POST", "/templates", {"template_id": "server"}), 409, "in use")
     for name in ("bob", "eve"):
@@ -182,10 +182,10 @@ def test_tags_are_listed_newest_first(server: User) -> None:
 
 def test_templates_of_the_site_are_everyones_and_cannot_be_changed(user: Callable[..., User], alice: User) -> None:
     eve = user("eve", "teaching")
-    for one in (alice, eve):
-        (shown,) = one("GET", "/templates").json()["result"]
+    for member in (alice, eve):
+        (shown,) = member("GET", "/templates").json()["result"]
         assert (shown["template_id"], shown["tenant"], shown["description"]) == ("web", "", TEMPLATES[0]["description"])
-        assert one("GET", "/templates/web").json()["result"] == shown
+        assert member("GET", "/templates/web").json()["result"] == shown
     (tag,) = eve("GET", "/templates/web/tags").json()["result"]
     pod = eve.create("web1", image="", template=f"web:{tag['tag_timestamp']}")
     assert (pod["command"], pod["environment_variables"]["PLACE"]) == (["serve"], "site")

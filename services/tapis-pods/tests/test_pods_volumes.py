@@ -41,7 +41,7 @@ def test_a_volume_has_the_fields_of_tapis(alice: Owner) -> None:
         "volume_id": "data1", "description": "first", "size_limit": 1024, "status": "AVAILABLE",
         "compute_queue": "research",
     }  # fmt: skip
-    assert [one["volume_id"] for one in alice("GET", "/volumes").json()["result"]] == ["data1"]
+    assert [volume["volume_id"] for volume in alice("GET", "/volumes").json()["result"]] == ["data1"]
     assert_refused(alice("POST", "/volumes", {"volume_id": "data1"}), 409, "in use")
     assert alice("PUT", "/volumes/data1", {"description": "first"}).json()["message"] == "Volume unchanged."
     changed = alice("PUT", "/volumes/data1", {"size_limit": 2048}).json()["result"]
@@ -69,11 +69,11 @@ def test_files_come_and_go(alice: Owner, export: Path) -> None:
     assert (answer.content, answer.headers["Content-Type"]) == (b"second", "application/octet-stream")
     assert answer.headers["Content-Disposition"] == "attachment"
     (directory / "a/empty").mkdir()
-    found = alice("GET", "/volumes/data1/list").json()
-    assert [(one["path"], one["type"]) for one in found["result"]] == [
+    listing = alice("GET", "/volumes/data1/list").json()
+    assert [(entry["path"], entry["type"]) for entry in listing["result"]] == [
         ("a", "dir"), ("a/b", "dir"), ("a/b/c.bin", "file"), ("a/empty", "dir"),
     ]  # fmt: skip
-    assert found["metadata"]["complete"] is True
+    assert listing["metadata"]["complete"] is True
     assert_refused(alice("GET", "/volumes/data1/contents/a"), 400, "?zip=true")
     answer = alice("GET", "/volumes/data1/contents/a?zip=true")
     with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
@@ -89,7 +89,7 @@ def test_files_come_and_go(alice: Owner, export: Path) -> None:
     assert_refused(alice("GET", "/volumes/data1"), 404)
     eventually(lambda: not directory.exists(), SECONDS, "the worker removes the files")
     # the NFS server deletes them
-    moved = next(one for one in (export / ".removed").iterdir() if (one / "a/b/c.bin").is_file())
+    moved = next(folder for folder in (export / ".removed").iterdir() if (folder / "a/b/c.bin").is_file())
     assert (moved / "a/b/c.bin").read_bytes() == b"second"
     created = "the name is free again"
     eventually(lambda: alice("POST", "/volumes", {"volume_id": "data1"}).status_code == 200, SECONDS, created)
@@ -125,7 +125,7 @@ def test_paths_do_not_leave_the_volume(alice: Owner, path: str) -> None:
 
     for answer in (send("GET", "contents"), send("GET", "contents"), send("POST", "upload", files={"file": b"x"})):
         assert_refused(answer, 400)
-    assert sorted(one.name for one in directory.parent.iterdir()) == ["data1", "other"]
+    assert sorted(path.name for path in directory.parent.iterdir()) == ["data1", "other"]
     assert (directory.parent / "other/file").read_text() == "secret"
 
 
@@ -144,7 +144,7 @@ def test_links_and_what_is_not_a_file_are_not_followed(alice: Owner) -> None:
     # an upload takes the link's place, and not that of what it leads to
     assert alice.upload("data1", "link", b"mine").status_code == 200
     assert (directory / "link").read_bytes() == b"mine"
-    types = {one["path"]: one["type"] for one in alice("GET", "/volumes/data1/list").json()["result"]}
+    types = {entry["path"]: entry["type"] for entry in alice("GET", "/volumes/data1/list").json()["result"]}
     assert types == {"fifo": "other", "folder": "symbolic_link", "link": "file"}
     assert [path.name for path in other.iterdir()] == ["file"]
 
@@ -171,8 +171,8 @@ def test_odd_names_and_times(alice: Owner) -> None:
     (directory / "sub").mkdir()
     Path(os.fsdecode(odd)).write_text("x")
     os.utime(odd, (0, 2**34))
-    (found,) = (one for one in alice("GET", "/volumes/data1/list").json()["result"] if one["type"] == "file")
-    assert found["name"] == "\N{REPLACEMENT CHARACTER}\n"
+    (entry,) = (entry for entry in alice("GET", "/volumes/data1/list").json()["result"] if entry["type"] == "file")
+    assert entry["name"] == "\N{REPLACEMENT CHARACTER}\n"
     answer = alice("GET", "/volumes/data1/contents/sub?zip=true")
     with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
         assert archive.testzip() is None
@@ -188,15 +188,15 @@ def test_what_a_pods_user_keeps_for_itself(alice: Owner) -> None:
         path.mkdir() if name == "shut" else path.write_text("x")
         os.chown(path, 1000, 1000)
         path.chmod(mode)
-    for wanted in ("secret", "shut/file", "shut?zip=true"):
-        assert_refused(alice("GET", f"/volumes/data1/contents/{wanted}"), 403, "chmod g+rwX")
+    for protected in ("secret", "shut/file", "shut?zip=true"):
+        assert_refused(alice("GET", f"/volumes/data1/contents/{protected}"), 403, "chmod g+rwX")
     assert_refused(alice.upload("data1", "shut/new", b"x"), 403, "chmod g+rwX")
     listed = alice("GET", "/volumes/data1/list").json()
     assert (len(listed["result"]), listed["metadata"]["complete"]) == (2, False)
-    found = alice.snapshot("copy1", "data1")
-    assert found["status"] == "ERROR"
-    assert "Permission denied" in found["status_message"]
-    assert found["status_message"].startswith(("secret", "shut"))
+    snapshot = alice.snapshot("copy1", "data1")
+    assert snapshot["status"] == "ERROR"
+    assert "Permission denied" in snapshot["status_message"]
+    assert snapshot["status_message"].startswith(("secret", "shut"))
     assert_refused(alice("GET", "/snapshots/copy1/list"), 404, "ERROR")
     # of whom the files are does not keep them
     assert alice("DELETE", "/volumes/data1").status_code == 200
@@ -211,11 +211,11 @@ def test_answers_that_no_one_waits_for_keep_no_file_open(alice: Owner, files: Se
     request = f"HTTP/1.1\r\nHost: a\r\nX-Tapis-Token: {alice.token}\r\n\r\n"
 
     def held() -> list[str]:
-        found = []
+        paths = []
         for descriptor in Path(f"/proc/{files.process.pid}/fd").iterdir():
             with suppress(FileNotFoundError):
-                found.append(str(descriptor.readlink()))
-        return [path for path in found if path.startswith(str(alice.export))]
+                paths.append(str(descriptor.readlink()))
+        return [path for path in paths if path.startswith(str(alice.export))]
 
     for number in range(60):
         path = "sub/file" if number % 2 else "sub?zip=true"
@@ -242,8 +242,8 @@ def test_folders_too_deep_and_too_full(alice: Owner) -> None:
     listed = alice("GET", "/volumes/data1/list").json()
     assert (listed["metadata"]["complete"], len(listed["result"]) < 70) == (False, True)
     assert_refused(alice("GET", "/volumes/data1/contents/deep?zip=true"), 400, "folders in each other")
-    found = alice.snapshot("copy1", "data1")
-    assert (found["status"], "folders in each other" in found["status_message"]) == ("ERROR", True)
+    snapshot = alice.snapshot("copy1", "data1")
+    assert (snapshot["status"], "folders in each other" in snapshot["status_message"]) == ("ERROR", True)
     (directory / "full").mkdir()
     for number in range(10_001):
         (directory / "full" / f"file{number}").touch()

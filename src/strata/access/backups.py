@@ -63,13 +63,13 @@ def snapshots(context: SiteContext) -> list[dict[str, str]]:
     Raises:
         UserError: the site has no backups, or a host or its repository cannot be read.
     """
-    found: list[dict[str, str]] = []
+    listed: list[dict[str, str]] = []
     for host, program in programs(context):
         done = run(context, host, f"{program.path} list", LIST_SECONDS)
         if done.returncode != 0:
             raise failed(host, done.stderr)
-        found += json.loads(done.stdout)
-    return sorted(found, key=lambda one: one["time"])
+        listed += json.loads(done.stdout)
+    return sorted(listed, key=lambda snapshot: snapshot["time"])
 
 
 def restore(
@@ -92,8 +92,8 @@ def restore(
     Raises:
         UserError: no host stores the item, the target exists, there is no such snapshot, or the restore failed.
     """
-    found = backup_hosts(context)
-    items = {name: host for host in found for name in backup_items(context.site, host.roles)}
+    hosts = backup_hosts(context)
+    items = {name: host for host in hosts for name in backup_items(context.site, host.roles)}
     if item not in items:
         raise UserError(
             f"{item}: no backup host of site {context.site.name} stores it", fix=f"one of {', '.join(items) or 'none'}"
@@ -132,13 +132,13 @@ def backup_hosts(context: SiteContext) -> tuple[Host, ...]:
     Raises:
         UserError: there is none.
     """
-    found = hosts_with(ROLE, context.site, context.cloud_outputs)
-    if not found:
+    hosts = hosts_with(ROLE, context.site, context.cloud_outputs)
+    if not hosts:
         raise UserError(
             f"site {context.site.name} has no deployed host with the role {ROLE}",
             fix="set hosts.backup in the site file, add the role, then `strata up`; see docs/backup.md",
         )
-    return found
+    return hosts
 
 
 def run(context: SiteContext, host: Host, command: str, seconds: float) -> subprocess.CompletedProcess[str]:

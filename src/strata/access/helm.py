@@ -18,10 +18,10 @@ def helm(context: SiteContext, *arguments: str, seconds: float = ANSWER_SECONDS)
 
 def helm_releases(context: SiteContext, *options: str, seconds: float = ANSWER_SECONDS) -> list[dict[str, Any]]:
     """The releases of all namespaces; with `--all` those that are not deployed too. Errors as of `answer`."""
-    found: list[dict[str, Any]] | None = json.loads(
+    releases: list[dict[str, Any]] | None = json.loads(
         helm(context, "list", "--all-namespaces", *options, "--output", "json", seconds=seconds) or "[]"
     )
-    return found or []
+    return releases or []
 
 
 def all_releases(context: SiteContext) -> dict[tuple[str, str], StoredRelease]:

@@ -59,12 +59,12 @@ def stored_releases(secrets: str) -> dict[tuple[str, str], StoredRelease]:
     Args:
         secrets: what kubectl prints for `listing()`.
     """
-    found: dict[tuple[str, str], StoredRelease] = {}
+    releases: dict[tuple[str, str], StoredRelease] = {}
     for release in _decoded(secrets):
         key = (release.namespace, release.name)
-        if key not in found or found[key].revision < release.revision:
-            found[key] = release
-    return found
+        if key not in releases or releases[key].revision < release.revision:
+            releases[key] = release
+    return releases
 
 
 def _decoded(secrets: str) -> Iterator[StoredRelease]:

@@ -40,20 +40,22 @@ def learn_host_keys(context: SiteContext, servers: Mapping[str, str], progress: 
     from keystoneauth1.exceptions import ClientException  # noqa: PLC0415  # loads openstack: 0.2 s
     from openstack.exceptions import SDKException  # noqa: PLC0415  # loads openstack: 0.2 s
 
-    found: dict[str, list[str]] = {}
+    by_address: dict[str, list[str]] = {}
     try:
         with connect(context) as connection:
 
             def waiting_for() -> str | None:
-                missing = {a: i for a, i in servers.items() if a not in found}
-                found.update({a: keys for a, i in missing.items() if (keys := console_keys(_console(connection, i)))})
-                left = len(servers) - len(found)
+                missing = {a: i for a, i in servers.items() if a not in by_address}
+                by_address.update(
+                    {a: keys for a, i in missing.items() if (keys := console_keys(_console(connection, i)))}
+                )
+                left = len(servers) - len(by_address)
                 return f"host keys on the consoles of {left} instances" if left else None
 
             wait_until(waiting_for, CONSOLE_SECONDS, progress, pause=2)
     except (SDKException, ClientException):
         pass  # consoles are not every cloud's
-    return found
+    return by_address
 
 
 def _console(connection: Connection, server: str) -> str:

@@ -48,15 +48,15 @@ def leave(context: SiteContext, name: str, progress: Progress, *, keep_home: boo
     progress.update(f"disabling the account of {name}")
     disable_user(context, name, dry_run=dry_run)
     ended: list[str] = []
-    found: dict[SharedVolume, str] = {}
+    by_volume: dict[SharedVolume, str] = {}
     for service, program in _programs(context):
         progress.update(f"{program.title}: ending those of {name}")
         answer = _run(context, program, name, dry_run=dry_run)
         ended += [f"{service.name}: {text}" for text in answer.get("ended", ())]
         folders = answer.get("folders", {})
         volumes = [need for need in service.needs(service.of(context.site)) if isinstance(need, SharedVolume)]
-        found |= {one: folders[one.name] for one in volumes if one.name in folders}
-    for volume, folder in found.items():
+        by_volume |= {volume: folders[volume.name] for volume in volumes if volume.name in folders}
+    for volume, folder in by_volume.items():
         if keep_home:
             ended.append(f"{volume.name}: {folder} is kept, for the next user {name}")
             continue
@@ -84,8 +84,8 @@ def still_valid(context: SiteContext) -> str:
 
 
 def _programs(context: SiteContext) -> list[tuple[Any, LeavingProgram]]:
-    found = [(service, program) for service in installed(context.site) for program in service.leaving]
-    return sorted(found, key=lambda one: not one[1].issues)
+    programs = [(service, program) for service in installed(context.site) for program in service.leaving]
+    return sorted(programs, key=lambda pair: not pair[1].issues)
 
 
 def _check(context: SiteContext, name: str) -> None:

@@ -68,7 +68,7 @@ def user_kubeconfig(context: SiteContext, tenant: str | None = None, *, device: 
             f"site {site.name} has no issuer, whose users could log in to its cluster",
             fix="name one in platform.services",
         )
-    tenants = [one.name for one in site.platform.tenants]
+    tenants = [declared.name for declared in site.platform.tenants]
     if tenant is not None and tenant not in tenants:
         names = ", ".join(tenants) or "it has none: add one to platform.tenants"
         raise UserError(f"site {site.name} has no tenant {tenant}", fix=names)

@@ -108,8 +108,8 @@ def exists(kind: str, name: str) -> bool:
 def container_status(name: str) -> str | None:
     """`running`, `exited`, `created`, …; None where there is no such container."""
     # inspect fails for a container whose removal was cut off
-    found = list_containers("--filter", f"name=^{name}$")
-    return str(found[0]["State"]) if found else None
+    containers = list_containers("--filter", f"name=^{name}$")
+    return str(containers[0]["State"]) if containers else None
 
 
 def container_label(name: str, label: str) -> str:
@@ -128,8 +128,8 @@ def list_containers(*options: str) -> list[dict[str, Any]]:
         PodmanError: podman refused.
     """
     listed = _beside_removals("ps", "--all", "--format", "json", *options)
-    found: list[dict[str, Any]] | None = json.loads(listed or "[]")
-    return found or []
+    containers: list[dict[str, Any]] | None = json.loads(listed or "[]")
+    return containers or []
 
 
 def partially_created(site: str) -> list[str]:
@@ -142,9 +142,9 @@ def partially_created(site: str) -> list[str]:
     own = re.compile(
         rf"strata-{re.escape(site)}-(controller(-new)?|backup-store(-new)?|network|[0-9a-f]{{8}}-[0-9a-f-]{{27}}(-before)?)"
     )
-    found = [c for c in list_containers("--external") if c["Names"]]
-    removed = [c for c in found if c["State"] == "removing" and (c["Labels"] or {}).get(SITE_LABEL) == site]
-    created = [c for c in found if c["State"] == "storage" and own.fullmatch(c["Names"][0])]
+    containers = [c for c in list_containers("--external") if c["Names"]]
+    removed = [c for c in containers if c["State"] == "removing" and (c["Labels"] or {}).get(SITE_LABEL) == site]
+    created = [c for c in containers if c["State"] == "storage" and own.fullmatch(c["Names"][0])]
     return [c["Names"][0] for c in (*removed, *created)]
 
 

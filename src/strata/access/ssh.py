@@ -193,9 +193,9 @@ def remember_console_keys(context: SiteContext, servers: Mapping[str, str], prog
     """
     known = context.paths.known_hosts
     if new := {address: server for address, server in servers.items() if not is_known(known, address)}:
-        found = learn_host_keys(context, new, progress)
+        learned = learn_host_keys(context, new, progress)
         before = known.read_text() if known.exists() else ""
-        write_private(known, before + "".join(f"{a} {key}\n" for a, keys in found.items() for key in keys))
+        write_private(known, before + "".join(f"{a} {key}\n" for a, keys in learned.items() for key in keys))
 
 
 def add_known_hosts(context: SiteContext, playbook: str) -> None:

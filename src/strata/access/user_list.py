@@ -53,16 +53,16 @@ def read_user_list(file: Path, tenants: Sequence[str], administered: Sequence[st
                     fix=f"{COLUMNS[0]} and, where needed, {', '.join(COLUMNS[1:])}, separated by commas",
                 )
             reader.fieldnames = header
-            found = list(_rows(file, reader, tenants, administered))
+            rows = list(_rows(file, reader, tenants, administered))
     except OSError as error:
         raise UserError(
             f"{file}: {error.strerror}", fix="name a readable CSV file", see="users-cannot-be-managed"
         ) from None
     except (UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{file} is not a CSV file: {error}", fix="save the list as CSV, in UTF-8") from None
-    if not found:
+    if not rows:
         raise UserError(f"{file} lists no users", fix="a line for each, below the header")
-    return found
+    return rows
 
 
 def _rows(

@@ -84,11 +84,16 @@ class Adoption:
         Raises:
             UserError: names each that was not approved, with the properties.
         """
-        refused = [one for one in self.disrupted if one.effect != "resized" and one.instance not in approval.instances]
+        refused = [
+            disruption
+            for disruption in self.disrupted
+            if disruption.effect != "resized" and disruption.instance not in approval.instances
+        ]
         if refused:
-            options = " ".join(f"--replace {one.instance}" for one in refused)
+            options = " ".join(f"--replace {disruption.instance}" for disruption in refused)
             raise UserError(
-                "after the adoption, `up` would lose instances: " + "; ".join(one.text() for one in refused),
+                "after the adoption, `up` would lose instances: "
+                + "; ".join(disruption.text() for disruption in refused),
                 fix=f"describe them in the site file as they are, or approve it: strata adopt {site} {options}",
             )
 
@@ -155,11 +160,11 @@ def prepare(
 def _rehearse(context: SiteContext, tried: Rehearsal, matches: Sequence[Match], objects: Objects) -> Adoption:
     ambiguous = {m.key: tuple(o.id for o in m.objects) for m in matches if len(m.objects) > 1}
     missing = tuple(m.key for m in matches if not m.objects)
-    found = {(m.creation.type, m.creation.name): (m, m.found) for m in matches if m.found is not None}
-    if ambiguous or not found:
-        return Adoption(missing=missing, ambiguous=ambiguous, rows=tuple(Row(m.key, o.id) for m, o in found.values()))
-    tried.import_objects({key: one.id for key, (_, one) in found.items()})
-    adopted = {one.id for _, one in found.values()}
+    matched = {(m.creation.type, m.creation.name): (m, m.found) for m in matches if m.found is not None}
+    if ambiguous or not matched:
+        return Adoption(missing=missing, ambiguous=ambiguous, rows=tuple(Row(m.key, o.id) for m, o in matched.values()))
+    tried.import_objects({key: item.id for key, (_, item) in matched.items()})
+    adopted = {item.id for _, item in matched.values()}
     types = _boot_volume_types(context, matches, objects)
     tried.edit(lambda resources: fill_in(resources, objects["port"], objects["server-group"], types, adopted))
     steps = tried.difference()
@@ -169,9 +174,9 @@ def _rehearse(context: SiteContext, tried: Rehearsal, matches: Sequence[Match], 
         properties |= {str(name) for name in step.get("diffs") or ()}
         changes[urn_type(step["urn"]), urn_name(step["urn"])] = properties, replaced or step["op"] in REPLACED
     rows = []
-    for key, (one_match, one) in found.items():
+    for key, (one_match, item) in matched.items():
         properties, replaced = changes.get(key, (set(), False))
-        rows.append(Row(one_match.key, one.id, tuple(sorted(properties)), replaced))
+        rows.append(Row(one_match.key, item.id, tuple(sorted(properties)), replaced))
     return Adoption(tuple(rows), missing, {}, tuple(disruptions(context, steps)), tuple(_notes(context, matches)))
 
 
@@ -181,10 +186,10 @@ def _boot_volume_types(context: SiteContext, matches: Iterable[Match], objects: 
     named = {i.name for i in (cloud.instances if cloud else ()) if i.boot_volume and i.boot_volume.volume_type}
     servers = {m.found.id for m in matches if m.kind == "instance" and m.creation.name in named and m.found}
     return {
-        one["server_id"]: str(volume["volume_type"])
+        attachment["server_id"]: str(volume["volume_type"])
         for volume in objects["volume"]
-        for one in volume["attachments"] or ()
-        if one["server_id"] in servers and volume["is_bootable"]
+        for attachment in volume["attachments"] or ()
+        if attachment["server_id"] in servers and volume["is_bootable"]
     }
 
 

@@ -111,10 +111,10 @@ class _Matcher:
             candidates = self._rules[kind](creation)
         else:
             candidates = (o for o in self._all(kind) if o.name == creation.inputs.get("name"))
-        found = Match(creation, kind, tuple(candidates))
-        self.matches.append(found)
-        if found.found is not None:
-            self._ids[kind, creation.name] = found.found.id
+        match = Match(creation, kind, tuple(candidates))
+        self.matches.append(match)
+        if match.found is not None:
+            self._ids[kind, creation.name] = match.found.id
 
     def _all(self, kind: str) -> Sequence[CloudObject]:
         return of_kind(self._objects, kind)
@@ -142,9 +142,9 @@ class _Matcher:
         remote = self._ids.get(("security-group", client or ""))
         if group is None or (client is not None and remote is None):
             return []
-        wanted = _rule_values(creation.inputs, remote)
+        desired = _rule_values(creation.inputs, remote)
         same = [o for o in self._all("security-group-rule") if o["security_group_id"] == group]
-        return [o for o in same if _found_rule(o) == wanted]
+        return [o for o in same if _found_rule(o) == desired]
 
     def _port(self, creation: Creation) -> list[CloudObject]:
         network_name = self._networks.get(creation.name, "")

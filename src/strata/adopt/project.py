@@ -80,7 +80,7 @@ def read_project(connection: Connection) -> Objects:
     network: Any = connection.network
     own = {"project_id": connection.current_project_id}
     # an administrator's list has the rules of all projects too, those of shared groups included
-    found = {
+    by_kind = {
         "network": network.networks(**own),
         "subnet": network.subnets(**own),
         "router": network.routers(**own),
@@ -94,12 +94,16 @@ def read_project(connection: Connection) -> Objects:
     }
     storage: Any = connection.block_storage if has_cinder(connection) else None
     volumes = [] if storage is None else list(storage.volumes())
-    return {kind: tuple(_object(kind, one) for one in objects) for kind, objects in found.items()} | {
-        "volume": tuple(_object("volume", one) for one in volumes),
+    return {kind: tuple(_object(kind, item) for item in objects) for kind, objects in by_kind.items()} | {
+        "volume": tuple(_object("volume", volume) for volume in volumes),
         "volume-attachment": tuple(
-            CloudObject(f"{one['server_id']}/{volume.id}", "", {"server_id": one["server_id"], "volume_id": volume.id})
+            CloudObject(
+                f"{attachment['server_id']}/{volume.id}",
+                "",
+                {"server_id": attachment["server_id"], "volume_id": volume.id},
+            )
             for volume in volumes
-            for one in volume.attachments or ()
+            for attachment in volume.attachments or ()
         ),
     }
 
@@ -117,7 +121,7 @@ def project_of(connection: Connection, kind: str, identifier: str) -> str | None
         return None
 
 
-def _object(kind: str, one: Any) -> CloudObject:
-    values = one.to_dict(computed=False)
-    identifier = one.name if kind == "key-pair" else one.id
-    return CloudObject(str(identifier), str(one.name or ""), values)
+def _object(kind: str, item: Any) -> CloudObject:
+    values = item.to_dict(computed=False)
+    identifier = item.name if kind == "key-pair" else item.id
+    return CloudObject(str(identifier), str(item.name or ""), values)

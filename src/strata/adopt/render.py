@@ -32,8 +32,8 @@ def render(adoption: Adoption, console: Console) -> None:
         _line(console, f"ambiguous: {key}: {', '.join(ids)}")
     if adoption.missing:
         _line(console, f"missing, created by the next `strata up`: {_short(adoption.missing)}")
-    for one in adoption.disrupted:
-        _line(console, f"! {one.text()}")
+    for disruption in adoption.disrupted:
+        _line(console, f"! {disruption.text()}")
     for note in adoption.notes:
         _line(console, f"! {note}")
 

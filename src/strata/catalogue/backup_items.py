@@ -22,16 +22,16 @@ def backup_items(site: Site, roles: Iterable[str]) -> dict[str, str]:
         site: the model; `hosts.backup.exclude` names items that are left out.
         roles: of the host in site.yaml, which determine what it stores.
     """
-    found: dict[str, str] = {}
+    targets: dict[str, str] = {}
     backup = site.hosts.backup
     if "nfs_server" in roles:
-        found |= {f"export/{name}": str(path) for name, path in export_paths(site).items()}
+        targets |= {f"export/{name}": str(path) for name, path in export_paths(site).items()}
     # pg_dump of several servers would run on each; pgBackRest backs up the primary
     archived = backup is not None and backup.postgresql is not None
     if "postgresql" in roles and not (archived and _servers(site) > 1):
-        found |= {f"database/{name}": name for name in databases(site)}
+        targets |= {f"database/{name}": name for name in databases(site)}
     excluded = backup.exclude if backup else ()
-    return {item: target for item, target in found.items() if item not in excluded}
+    return {item: target for item, target in targets.items() if item not in excluded}
 
 
 def backup_exclude(site: Site, roles: Iterable[str]) -> list[str]:
@@ -54,7 +54,7 @@ def _left_out(site: Site) -> Iterator[str]:
     storage, nfs = site.platform.storage_class, site.hosts.nfs
     if storage is None or nfs is None:
         return
-    for export in (one for one in nfs.exports if one.name == storage.export):
+    for export in (export for export in nfs.exports if export.name == storage.export):
         for service, need in needed(site, LeftOutOfBackups):
             # as strata.platform.storage_class names the folder of a claim
             volume = export.path / f"{service.namespace_of(site)}-{need.claim}-pvc-*"

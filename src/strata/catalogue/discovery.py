@@ -16,10 +16,10 @@ def services() -> tuple[Service[Any], ...]:
     Raises:
         TypeError: a service.py has no SERVICE.
     """
-    found = []
+    result = []
     for folder in service_folders():
         service = getattr(service_module(folder, "service"), "SERVICE", None)
         if not isinstance(service, Service):
             raise TypeError(f"{folder / 'service.py'}: SERVICE is not a strata.catalogue.service.Service")
-        found.append(service)
-    return tuple(found)
+        result.append(service)
+    return tuple(result)

@@ -192,9 +192,9 @@ def endpoints(context: ServiceContext[Any]) -> IssuerEndpoints:
             issuer=own.url, public=own.public, internal=own.internal, pods=own.pods, namespace=own.namespace
         )
     file = None if external.ca_file is None else str(context.site_file.parent / external.ca_file)
-    found = _external_endpoints(external, file)
-    ports = outside_ports(external.url, found.token, found.userinfo, found.jwks, found.revoke or None)
-    return IssuerEndpoints(issuer=external.url, public=found, internal=found, ca=external_ca(context), ports=ports)
+    public = _external_endpoints(external, file)
+    ports = outside_ports(external.url, public.token, public.userinfo, public.jwks, public.revoke or None)
+    return IssuerEndpoints(issuer=external.url, public=public, internal=public, ca=external_ca(context), ports=ports)
 
 
 def _external_endpoints(external: ExternalIssuer, ca_file: str | None) -> Endpoints:
@@ -209,9 +209,9 @@ def _external_endpoints(external: ExternalIssuer, ca_file: str | None) -> Endpoi
     revoke = given.revoke
     if None in named.values():
         # where there is no end of the session, the issuer's own page is the best that can be shown
-        found = {"logout": external.url, **_discover(external.url, ca_file)}
-        revoke = revoke or found.get("revoke")
-        named = {key: url or found.get(key) for key, url in named.items()}
+        discovered = {"logout": external.url, **_discover(external.url, ca_file)}
+        revoke = revoke or discovered.get("revoke")
+        named = {key: url or discovered.get(key) for key, url in named.items()}
     if missing := sorted(key for key, url in named.items() if url is None):
         raise UserError(
             f"{KEY}: {external.url}{DISCOVERY} names no {', '.join(missing)} endpoint",

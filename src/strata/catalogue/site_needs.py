@@ -69,24 +69,24 @@ def bucket_clients(site: Site, tenant: str) -> list[dict[str, Any]]:
 
 def schedd_clients(site: Site) -> dict[str, list[dict[str, Any]]]:
     """Peers of NetworkPolicies, by tenant: the pods that reach the tenant's schedd."""
-    found: dict[str, list[dict[str, Any]]] = {tenant.name: [] for tenant in site.platform.tenants}
+    by_tenant: dict[str, list[dict[str, Any]]] = {tenant.name: [] for tenant in site.platform.tenants}
     for service, need in needed(site, BatchQueue):
         namespace = service.namespace_of(site)
-        for index, (tenant, peers) in enumerate(found.items()):
+        for index, (tenant, peers) in enumerate(by_tenant.items()):
             own = () if need.monitor else need.pods
             peers += [pods_peer(namespace, {**_labels(label), TENANT_LABEL: tenant}) for label in own]
             if index == 0:
                 peers += [pods_peer(namespace, _labels(label)) for label in need.first_tenant_pods]
-    return found
+    return by_tenant
 
 
 def queue_clients(site: Site) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Peers of NetworkPolicies: the pods that read all queues, and those that request users' tokens."""
-    found: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
+    clients: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
     for service, need in needed(site, BatchQueue):
-        for peers, labels in zip(found, (need.pods if need.monitor else (), need.token_pods), strict=True):
+        for peers, labels in zip(clients, (need.pods if need.monitor else (), need.token_pods), strict=True):
             peers += [pods_peer(service.namespace_of(site), _labels(label)) for label in labels]
-    return found
+    return clients
 
 
 def hub_clients(site: Site) -> list[dict[str, Any]]:

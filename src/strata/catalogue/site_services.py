@@ -51,8 +51,8 @@ def issuer(site: Site) -> Issuer | None:
 
 def metrics_server(site: Site) -> MetricsServer | None:
     """What serves queries of the site's metrics; None where no service does."""
-    found = (service.metrics_server for service in installed(site))
-    return next((server for server in found if server is not None), None)
+    servers = (service.metrics_server for service in installed(site))
+    return next((server for server in servers if server is not None), None)
 
 
 def s3_endpoint(site: Site) -> S3Endpoint | None:
@@ -97,5 +97,5 @@ def model_endpoint(site: Site) -> ModelEndpoint | None:
 
 def _described(site: Site, part: Callable[[Service[Any]], Callable[[Site], ServerT] | None]) -> ServerT | None:
     """What the first service with that part declares."""
-    found = (describe(site) for service in installed(site) if (describe := part(service)) is not None)
-    return next(found, None)
+    descriptions = (describe(site) for service in installed(site) if (describe := part(service)) is not None)
+    return next(descriptions, None)

@@ -22,10 +22,10 @@ def complete_site(incomplete: str) -> list[str]:
 def complete_tenant(typed: typer.Context, incomplete: str) -> list[str]:
     """Tenants of the site named before, for shell completion."""
     try:
-        found = load_site(site_file(str(typed.params.get("site")))).platform.tenants
+        tenants = load_site(site_file(str(typed.params.get("site")))).platform.tenants
     except UserError:
         return []
-    return [tenant.name for tenant in found if tenant.name.startswith(incomplete)]
+    return [tenant.name for tenant in tenants if tenant.name.startswith(incomplete)]
 
 
 SiteArgument = Annotated[

@@ -49,7 +49,7 @@ def run_doctor(site: str | None, *, as_json: bool) -> bool:
                 "tools": [_plain(t) for t in tools],
                 "charts": [_plain(c) for c in charts.report()],
                 "cache": sizes,
-                "leftovers": [_plain(one) for one in leftovers],
+                "leftovers": [_plain(leftover) for leftover in leftovers],
                 "leftovers_unknown": unanswered,
             }
         )
@@ -71,8 +71,10 @@ def run_doctor(site: str | None, *, as_json: bool) -> bool:
         console.print(f"[red]✗[/] {problem.message}\n    fix: {problem.fix}", highlight=False)
     if not problems:
         console.print("[green]✓[/] this host meets the requirements", highlight=False)
-    for one in leftovers:
-        console.print(f"[red]✗[/] orphaned: {one.object}: {one.why}\n    fix: {one.fix}", highlight=False)
+    for leftover in leftovers:
+        console.print(
+            f"[red]✗[/] orphaned: {leftover.object}: {leftover.why}\n    fix: {leftover.fix}", highlight=False
+        )
     if unanswered:
         console.print(f"– orphaned resources are unknown: {unanswered}", markup=False, highlight=False)
     elif site is not None and not leftovers:

@@ -55,8 +55,8 @@ def print_summary(context: SiteContext, report: RunReport) -> None:
 
 def services(context: SiteContext) -> list[tuple[str, str]]:
     """Name and address of each published service, the front page first."""
-    found = [(s.hostname or FRONT_PAGE, s.url) for s in published(context.site)]
-    return sorted(found, key=lambda one: one[0] != FRONT_PAGE)
+    links = [(s.hostname or FRONT_PAGE, s.url) for s in published(context.site)]
+    return sorted(links, key=lambda link: link[0] != FRONT_PAGE)
 
 
 def former_members(context: SiteContext) -> list[str]:

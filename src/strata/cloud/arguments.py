@@ -86,22 +86,22 @@ def further_networks(site: Site, roles: tuple[str, ...]) -> tuple[str, ...]:
 def virtual_address_arguments(site: Site, cloud: Cloud) -> VirtualAddressArgs | None:
     """The load balancers' address, in the network of theirs; None where none of them is an instance."""
     section = site.hosts.load_balancer
-    found = next((i for i in cloud.instances if LOAD_BALANCER in i.roles), None)
-    if section is None or found is None:
+    instance = next((i for i in cloud.instances if LOAD_BALANCER in i.roles), None)
+    if section is None or instance is None:
         return None
-    return VirtualAddressArgs(site.name, str(section.virtual_address), found.network, section.floating_ip)
+    return VirtualAddressArgs(site.name, str(section.virtual_address), instance.network, section.floating_ip)
 
 
 def image_arguments(cloud: Cloud, provider: Provider) -> list[ImageArgs]:
     """One entry per image: uploaded, or the cloud's own."""
-    found = []
+    arguments = []
     for image in cloud.images:
         upload = provider.image_upload(image)
         if upload:
-            found.append(ImageArgs(image.name, upload.file, upload.properties, disk_format=upload.disk_format))
+            arguments.append(ImageArgs(image.name, upload.file, upload.properties, disk_format=upload.disk_format))
         else:
-            found.append(ImageArgs(image.name, id=provider.image_id(image)))
-    return found
+            arguments.append(ImageArgs(image.name, id=provider.image_id(image)))
+    return arguments
 
 
 def flavor_arguments(cloud: Cloud) -> list[FlavorArgs]:
@@ -110,8 +110,8 @@ def flavor_arguments(cloud: Cloud) -> list[FlavorArgs]:
 
     def aggregate(flavor: Flavor) -> str | None:
         # the aggregate filter compares one value; a second kind is asked for by its PCI alias alone
-        wanted = min(flavor.accelerators, default=WITHOUT)
-        return wanted if wanted in aggregates else None
+        kind = min(flavor.accelerators, default=WITHOUT)
+        return kind if kind in aggregates else None
 
     return [
         FlavorArgs(

@@ -41,10 +41,10 @@ class ExternalNetwork(pulumi.ComponentResource):
         if args.subnet is None:
             invoke = pulumi.InvokeOutputOptions(parent=self)
             if is_uuid(args.name):
-                found = openstack.networking.get_network_output(network_id=args.name, opts=invoke)
+                existing = openstack.networking.get_network_output(network_id=args.name, opts=invoke)
             else:
-                found = openstack.networking.get_network_output(name=args.name, external=True, opts=invoke)
-            self.id, self.name = found.id, found.name
+                existing = openstack.networking.get_network_output(name=args.name, external=True, opts=invoke)
+            self.id, self.name = existing.id, existing.name
         else:
             child = pulumi.ResourceOptions(parent=self)
             network = openstack.networking.Network(

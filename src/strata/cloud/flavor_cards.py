@@ -25,12 +25,12 @@ def flavor_cards(
     kinds = list(kinds)
     by_alias = {aliases.get(card.kind, card.kind).lower(): card.kind for card in kinds}
     by_class = {f"{RESOURCE_CLASS}{card.vendor_id}_{card.product_id}".upper(): card.kind for card in kinds}
-    found: Counter[str] = Counter()
-    for entry in filter(None, (one.strip() for one in extra_specs.get(ALIAS, "").split(","))):
+    counts: Counter[str] = Counter()
+    for entry in filter(None, (part.strip() for part in extra_specs.get(ALIAS, "").split(","))):
         alias, _, count = entry.partition(":")
-        found[by_alias.get(alias.lower(), alias)] += int(count or 1)
+        counts[by_alias.get(alias.lower(), alias)] += int(count or 1)
     for key, value in extra_specs.items():
         resource, _, name = key.partition(":")
         if resource.startswith("resources") and name.upper() in by_class:
-            found[by_class[name.upper()]] += int(value)
-    return found
+            counts[by_class[name.upper()]] += int(value)
+    return counts

@@ -40,10 +40,10 @@ class Image(pulumi.ComponentResource):
         if args.id is not None:
             self.id = pulumi.Output.from_input(args.id)
         elif args.file is None:
-            found = openstack.images.get_image_output(
+            existing = openstack.images.get_image_output(
                 name=args.name, most_recent=True, opts=pulumi.InvokeOutputOptions(parent=self)
             )
-            self.id = found.id
+            self.id = existing.id
         else:
             image = openstack.images.Image(
                 name,

@@ -114,5 +114,5 @@ class Network(pulumi.ComponentResource):
     @property
     def routed_subnets(self) -> dict[str, pulumi.Input[str]]:
         """The subnets in which a router has an interface, by the interfaces' names."""
-        found: dict[str, pulumi.Input[str]] = {self._name: self.subnet_id}
-        return found if self.ipv6_subnet_id is None else found | {f"{self._name}{IPV6_SUFFIX}": self.ipv6_subnet_id}
+        subnets: dict[str, pulumi.Input[str]] = {self._name: self.subnet_id}
+        return subnets if self.ipv6_subnet_id is None else subnets | {f"{self._name}{IPV6_SUFFIX}": self.ipv6_subnet_id}

@@ -97,43 +97,43 @@ def _located(item: Object, field: Field, manager: str) -> Addition | None:
             pointer.append(name)
             value, path = value[name], f"{path}.{name}" if path else name
             continue
-        wanted: Any = int(name) if kind == "i" else json.loads(name)
-        index = _index(value, kind, wanted)
+        selector: Any = int(name) if kind == "i" else json.loads(name)
+        index = _index(value, kind, selector)
         if index is None:
             return None
         pointer.append(index)
         value = value[index]
         if kind == "k":
-            checks += [((*pointer, key), one) for key, one in wanted.items() if key in value]
-            path += f"[{','.join(map(str, wanted.values()))}]"
+            checks += [((*pointer, key), expected) for key, expected in selector.items() if key in value]
+            path += f"[{','.join(map(str, selector.values()))}]"
         else:
             checks.append((tuple(pointer), value))
-            path += f"[{wanted}]"
+            path += f"[{selector}]"
     return Addition(path, tuple(pointer), manager, tuple(checks))
 
 
-def _index(items: Any, kind: str, wanted: Any) -> int | None:
+def _index(items: Any, kind: str, selector: Any) -> int | None:
     """Of a list's item by its keys (k), value (v) or number (i); None where there is none."""
     if not isinstance(items, list):
         return None
     if kind == "i":
-        return wanted if wanted < len(items) else None
-    for index, one in enumerate(items):
-        if one == wanted or (
+        return selector if selector < len(items) else None
+    for index, item in enumerate(items):
+        if item == selector or (
             kind == "k"
-            and isinstance(one, Mapping)
-            and all(one.get(key, value) == value for key, value in wanted.items())
+            and isinstance(item, Mapping)
+            and all(item.get(key, value) == value for key, value in selector.items())
         ):
             return index
     return None
 
 
-def removal(found: Sequence[Addition]) -> str:
+def removal(added: Sequence[Addition]) -> str:
     """JSON patch that removes fields; refused where a list has changed meanwhile. It holds no value but lists' keys."""
     steps: list[dict[str, Any]] = []
-    for one in sorted(found, key=lambda one: one.pointer, reverse=True):  # the last item of a list first
-        steps += [{"op": "test", "path": _pointer(where), "value": value} for where, value in one.checks]
-        steps.append({"op": "remove", "path": _pointer(one.pointer)})
+    for addition in sorted(added, key=lambda addition: addition.pointer, reverse=True):  # the last item of a list first
+        steps += [{"op": "test", "path": _pointer(where), "value": value} for where, value in addition.checks]
+        steps.append({"op": "remove", "path": _pointer(addition.pointer)})
     return json.dumps(steps)
 
 
@@ -148,26 +148,26 @@ def removable(context: SiteContext, applied: Object) -> list[Addition]:
         context: the site.
         applied: as for `additions`.
     """
-    found = additions(applied)
-    if not found:
+    added = additions(applied)
+    if not added:
         return []
     try:
-        return _gone(context, applied, found)
+        return _gone(context, applied, added)
     except Unanswered:  # one of them is refused: each by itself
         kept: list[Addition] = []
-        for one in found:
+        for addition in added:
             try:
-                kept += _gone(context, applied, [one])
+                kept += _gone(context, applied, [addition])
             except Unanswered:
                 continue
         return kept
 
 
-def _gone(context: SiteContext, applied: Object, found: Sequence[Addition]) -> list[Addition]:
+def _gone(context: SiteContext, applied: Object, added: Sequence[Addition]) -> list[Addition]:
     """What is gone once they are removed, dry."""
     options = ("--dry-run=server", "--show-managed-fields")
-    left = additions(kubectl_json(context, *_patch(applied, found), *options))
-    return [one for one in found if one.path not in {other.path for other in left}]
+    left = additions(kubectl_json(context, *_patch(applied, added), *options))
+    return [addition for addition in added if addition.path not in {other.path for other in left}]
 
 
 def remove_additions(context: SiteContext, applied: Object) -> None:
@@ -176,12 +176,12 @@ def remove_additions(context: SiteContext, applied: Object) -> None:
     Raises:
         Unanswered: the cluster does not respond, or the object changes meanwhile.
     """
-    if found := removable(context, applied):
-        kubectl(context, *_patch(applied, found))
+    if added := removable(context, applied):
+        kubectl(context, *_patch(applied, added))
 
 
-def _patch(item: Object, found: Sequence[Addition]) -> tuple[str, ...]:
+def _patch(item: Object, added: Sequence[Addition]) -> tuple[str, ...]:
     metadata, (group, _, version) = item["metadata"], item["apiVersion"].rpartition("/")
     kind = f"{item['kind']}.{version}.{group}" if group else item["kind"]
     where = (f"--namespace={metadata['namespace']}",) if metadata.get("namespace") else ()
-    return ("patch", kind, metadata["name"], *where, "--type=json", f"--patch={removal(found)}")
+    return ("patch", kind, metadata["name"], *where, "--type=json", f"--patch={removal(added)}")

@@ -33,7 +33,7 @@ def objects_drift(context: SiteContext) -> list[Drift]:
     if not (made := made_objects(context)):
         return []
     with _connected(context) as connection:
-        return [drift for one in _differences(context, connection, made) for drift in one.drift()]
+        return [drift for difference in _differences(context, connection, made) for drift in difference.drift()]
 
 
 def repair_objects(context: SiteContext, progress: Progress) -> list[str]:
@@ -49,7 +49,11 @@ def repair_objects(context: SiteContext, progress: Progress) -> list[str]:
         return []
     progress.update("comparing the cloud's objects with the state")
     with _connected(context) as connection:
-        return [_repair(one, context) for one in _differences(context, connection, made) if one.repair is not None]
+        return [
+            _repair(difference, context)
+            for difference in _differences(context, connection, made)
+            if difference.repair is not None
+        ]
 
 
 def instances_to_disrupt(context: SiteContext) -> list[str]:
@@ -75,20 +79,20 @@ def _differences(context: SiteContext, connection: Connection, made: MadeObjects
     ]
 
 
-def _repair(one: Difference, context: SiteContext) -> str:
+def _repair(difference: Difference, context: SiteContext) -> str:
     from openstack.exceptions import SDKException  # noqa: PLC0415  # loads openstack: 0.2 s
 
-    assert one.repair is not None
-    text = "; ".join(f"{p.name} was {p.found}, is {p.wanted}" for p in one.properties)
+    assert difference.repair is not None
+    text = "; ".join(f"{p.name} was {p.found}, is {p.wanted}" for p in difference.properties)
     try:
-        one.repair()
+        difference.repair()
     except SDKException as error:
-        names = ", ".join(p.name for p in one.properties)
+        names = ", ".join(p.name for p in difference.properties)
         raise UserError(
-            f"{one.object}: {names} cannot be repaired: {_first_line(error)}",
+            f"{difference.object}: {names} cannot be repaired: {_first_line(error)}",
             fix=f"undo the change that `strata status {context.site.name}` names, then the same command again",
         ) from error
-    return f"{one.object}: {text}"
+    return f"{difference.object}: {text}"
 
 
 @contextmanager

@@ -39,25 +39,25 @@ def wanted_marks(inventory: Inventory, host: str) -> tuple[dict[str, str], list[
 
 
 def _node(name: str, inventory: Inventory, node: dict[str, Any] | None) -> list[Drift]:
-    def drift(property_name: str, wanted: str, found: str) -> Drift:
-        return Drift(layer=Layer.CLUSTER, object=f"node {name}", property=property_name, wanted=wanted, found=found)
+    def drift(property_name: str, desired: str, actual: str) -> Drift:
+        return Drift(layer=Layer.CLUSTER, object=f"node {name}", property=property_name, wanted=desired, found=actual)
 
     if node is None:
         return [drift("state", "Ready", MISSING)]
-    found: list[Drift] = []
+    drifts: list[Drift] = []
     ready = next((c for c in node["status"]["conditions"] if c["type"] == "Ready"), None)
     if ready is None or ready["status"] != "True":
-        found.append(drift("state", "Ready", ready["reason"] if ready else "unknown"))
+        drifts.append(drift("state", "Ready", ready["reason"] if ready else "unknown"))
     if node["spec"].get("unschedulable"):
-        found.append(drift("unschedulable", "false", "true"))
+        drifts.append(drift("unschedulable", "false", "true"))
     labels, taints = wanted_marks(inventory, name)
     present = node["metadata"].get("labels", {})
     for key, value in labels.items():
         if present.get(key) != value:
-            found.append(drift(f"label {key}", value, present.get(key, MISSING)))
+            drifts.append(drift(f"label {key}", value, present.get(key, MISSING)))
     taints_found = {f"{t['key']}={t.get('value', '')}:{t['effect']}" for t in node["spec"].get("taints", [])}
     for taint in taints:
         if taint not in taints_found:
             same_key = [t for t in taints_found if t.partition("=")[0] == taint.partition("=")[0]]
-            found.append(drift("taint", taint, ", ".join(same_key) or MISSING))
-    return found
+            drifts.append(drift("taint", taint, ", ".join(same_key) or MISSING))
+    return drifts

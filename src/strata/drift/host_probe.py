@@ -41,8 +41,8 @@ def look_at_units(names: list[str]) -> dict[str, dict[str, str]]:
     command = ["systemctl", "show", f"--property={','.join(UNIT_PROPERTIES)}", *names]
     answer = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     blocks = answer.stdout.strip().split("\n\n")
-    found = [dict(line.split("=", 1) for line in block.splitlines()) for block in blocks]
-    return dict(zip(names, found, strict=True))
+    states = [dict(line.split("=", 1) for line in block.splitlines()) for block in blocks]
+    return dict(zip(names, states, strict=True))
 
 
 def main() -> None:

@@ -33,26 +33,28 @@ def hosts_drift(context: SiteContext, playbooks: Iterable[Playbook]) -> list[Dri
     manifests: dict[str, dict[Playbook, HostBaseline]] = {}
     for playbook in playbooks:
         for host in inventory.groups.get(playbook.group, []):
-            found = baseline.load(context.paths, playbook.name, host)
-            if found is None:
+            stored = baseline.load(context.paths, playbook.name, host)
+            if stored is None:
                 what = f"playbook {playbook.name}"
                 drift.append(
                     Drift(layer=playbook.layer, object=host, property=what, wanted="succeeded", found="not yet")
                 )
             else:
-                manifests.setdefault(host, {})[playbook] = found
+                manifests.setdefault(host, {})[playbook] = stored
 
     def look(host: str) -> list[Drift]:
-        wanted = manifests[host]
+        by_playbook = manifests[host]
         try:
-            answer = ask(context, str(inventory.hosts[host]["ansible_host"]), wanted.values())
+            answer = ask(context, str(inventory.hosts[host]["ansible_host"]), by_playbook.values())
         except Unreachable as error:
-            layer = next(iter(wanted)).layer
+            layer = next(iter(by_playbook)).layer
             return [Drift(layer=layer, object=host, property="SSH", wanted="answers", found=str(error))]
-        return [d for playbook, one in wanted.items() for d in compare(playbook.layer, host, one, answer)]
+        return [
+            d for playbook, manifest in by_playbook.items() for d in compare(playbook.layer, host, manifest, answer)
+        ]
 
     with concurrent.futures.ThreadPoolExecutor(max_workers=16) as pool:
-        return drift + [found for one in pool.map(look, manifests) for found in one]
+        return drift + [item for drifts in pool.map(look, manifests) for item in drifts]
 
 
 def settled_hosts_drift(context: SiteContext, playbooks: Sequence[Playbook]) -> list[Drift]:
@@ -61,7 +63,7 @@ def settled_hosts_drift(context: SiteContext, playbooks: Sequence[Playbook]) -> 
 
     def starting() -> str | None:
         drift[:] = hosts_drift(context, playbooks)
-        only = all(one.property == "ActiveState" and one.found in _STARTING for one in drift)
+        only = all(item.property == "ActiveState" and item.found in _STARTING for item in drift)
         return "units that start" if drift and only else None
 
     wait_until(starting, STARTING_SECONDS, pause=1)
@@ -74,16 +76,16 @@ def playbook_hosts(context: SiteContext, playbook: Playbook) -> list[str]:
     return inventory.groups.get(playbook.group, [])
 
 
-def ask(context: SiteContext, address: str, wanted: Iterable[HostBaseline]) -> dict[str, Any]:
+def ask(context: SiteContext, address: str, manifests: Iterable[HostBaseline]) -> dict[str, Any]:
     """Digests of files and states of units from the manifests, as they are on a host.
 
     Raises:
         Unreachable: it does not respond in time.
     """
     question: dict[str, Any] = {"files": {}, "units": []}
-    for one in wanted:
-        question["files"] |= {path: file.digest.partition(":")[0] for path, file in one.files.items()}
-        question["units"] += [name for name in one.units if name not in question["units"]]
+    for manifest in manifests:
+        question["files"] |= {path: file.digest.partition(":")[0] for path, file in manifest.files.items()}
+        question["units"] += [name for name in manifest.units if name not in question["units"]]
     script = Path(host_probe.__file__).read_text()
     done = run_ssh(context, address, f"python3 -c {shlex.quote(script)}", text=json.dumps(question) + "\n")
     if done.returncode != 0:
@@ -93,34 +95,34 @@ def ask(context: SiteContext, address: str, wanted: Iterable[HostBaseline]) -> d
     return answer
 
 
-def compare(layer: Layer, host: str, wanted: HostBaseline, answer: Mapping[str, Any]) -> list[Drift]:
+def compare(layer: Layer, host: str, desired: HostBaseline, answer: Mapping[str, Any]) -> list[Drift]:
     """Desired against actual state, for one playbook on one host."""
-    found: list[Drift] = []
-    for path, file in wanted.files.items():
-        found += _file_drift(layer, f"{host}: {path}", file, answer["files"][path])
-    for name, unit in wanted.units.items():
-        found += _unit_drift(layer, f"{host}: {name}", unit, answer["units"][name])
-    return found
+    drifts: list[Drift] = []
+    for path, file in desired.files.items():
+        drifts += _file_drift(layer, f"{host}: {path}", file, answer["files"][path])
+    for name, unit in desired.units.items():
+        drifts += _unit_drift(layer, f"{host}: {name}", unit, answer["units"][name])
+    return drifts
 
 
-def _file_drift(layer: Layer, name: str, wanted: ManagedFile, found: Mapping[str, str] | None) -> list[Drift]:
-    if found is None:
+def _file_drift(layer: Layer, name: str, desired: ManagedFile, actual: Mapping[str, str] | None) -> list[Drift]:
+    if actual is None:
         return [Drift(layer=layer, object=name, property="state", wanted="file", found=MISSING)]
     drift: list[Drift] = []
-    if found["digest"] != wanted.digest:
+    if actual["digest"] != desired.digest:
         drift.append(
             Drift(
                 layer=layer,
                 object=name,
                 property="content",
-                wanted=_short(wanted.digest),
-                found=_short(found["digest"]),
+                wanted=_short(desired.digest),
+                found=_short(actual["digest"]),
             )
         )
     for name_of in ("mode", "owner", "group"):
-        value = getattr(wanted, name_of)
-        if value is not None and value != found[name_of]:
-            drift.append(Drift(layer=layer, object=name, property=name_of, wanted=value, found=found[name_of]))
+        value = getattr(desired, name_of)
+        if value is not None and value != actual[name_of]:
+            drift.append(Drift(layer=layer, object=name, property=name_of, wanted=value, found=actual[name_of]))
     return drift
 
 
@@ -129,18 +131,18 @@ def _short(digest: str) -> str:
     return f"{algorithm}:{value[:12]}"
 
 
-def _unit_drift(layer: Layer, name: str, wanted: ManagedUnit, found: Mapping[str, str]) -> list[Drift]:
+def _unit_drift(layer: Layer, name: str, desired: ManagedUnit, actual: Mapping[str, str]) -> list[Drift]:
     drift: list[Drift] = []
-    state = found["ActiveState"] if found["LoadState"] != "not-found" else MISSING
+    state = actual["ActiveState"] if actual["LoadState"] != "not-found" else MISSING
     # a unit whose condition exempts it need not run
-    skipped = found["ConditionResult"] == "no" and state == "inactive"
-    if wanted.active is True and state != "active" and not skipped:
+    skipped = actual["ConditionResult"] == "no" and state == "inactive"
+    if desired.active is True and state != "active" and not skipped:
         drift.append(Drift(layer=layer, object=name, property="ActiveState", wanted="active", found=state))
-    if wanted.active is False and state == "active":
+    if desired.active is False and state == "active":
         drift.append(Drift(layer=layer, object=name, property="ActiveState", wanted="inactive", found=state))
-    enabled = found["UnitFileState"]
-    if wanted.enabled is True and enabled in ("disabled", "masked", "bad"):
+    enabled = actual["UnitFileState"]
+    if desired.enabled is True and enabled in ("disabled", "masked", "bad"):
         drift.append(Drift(layer=layer, object=name, property="UnitFileState", wanted="enabled", found=enabled))
-    if wanted.enabled is False and enabled == "enabled":
+    if desired.enabled is False and enabled == "enabled":
         drift.append(Drift(layer=layer, object=name, property="UnitFileState", wanted="disabled", found=enabled))
     return drift

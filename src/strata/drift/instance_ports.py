@@ -32,8 +32,8 @@ def port_differences(network: Any, made: MadeObjects, project: str) -> Iterator[
     subnets = list(network.subnets())
     secured = has_port_security(network)
     for port in network.ports(project_id=project):
-        if (one := known.get(str(port.id))) is not None:
-            yield from _port(network, one, port, names, subnets, secured=secured)
+        if (resource := known.get(str(port.id))) is not None:
+            yield from _port(network, resource, port, names, subnets, secured=secured)
     for address in network.ips(project_id=project):
         port_id = str(address.port_id or "")
         if port_id in known and str(address.id) not in made.get("FloatingIp", {}):
@@ -42,34 +42,34 @@ def port_differences(network: Any, made: MadeObjects, project: str) -> Iterator[
 
 
 def _port(
-    network: Any, one: Made, port: Any, names: Mapping[str, str], subnets: list[Any], *, secured: bool
+    network: Any, resource: Made, port: Any, names: Mapping[str, str], subnets: list[Any], *, secured: bool
 ) -> Iterator[Difference]:
     """One update repairs all: neutron refuses groups on a port without port security, and the other way round."""
     changed: dict[str, object] = {}
     properties = []
-    groups, found = set(one.inputs.get("securityGroupIds") or ()), set(port.security_group_ids or ())
+    groups, actual = set(resource.inputs.get("securityGroupIds") or ()), set(port.security_group_ids or ())
     # until the first run after an import, the state has no groups: the provider does not read them
-    if groups and groups != found:
+    if groups and groups != actual:
         changed["security_group_ids"] = sorted(groups)
-        properties.append(Property("security_groups", _names(groups, names), _names(found, names)))
-    if secured and port.is_port_security_enabled is False and not one.declares("portSecurityEnabled"):
+        properties.append(Property("security_groups", _names(groups, names), _names(actual, names)))
+    if secured and port.is_port_security_enabled is False and not resource.declares("portSecurityEnabled"):
         changed["is_port_security_enabled"] = True
         properties.append(Property("port_security_enabled", shown(True), shown(False)))
         if groups:
             changed["security_group_ids"] = sorted(groups)
-    addresses = {str(ip_address(address)) for address in one.outputs.get("allFixedIps") or ()}
+    addresses = {str(ip_address(address)) for address in resource.outputs.get("allFixedIps") or ()}
     present = {str(ip_address(ip["ip_address"])) for ip in port.fixed_ips or ()}
     if addresses and addresses != present:
         changed["fixed_ips"] = [_fixed_ip(address, port.network_id, subnets) for address in sorted(addresses)]
         properties.append(Property("fixed_ips", ", ".join(sorted(addresses)), ", ".join(sorted(present)) or "none"))
     if properties:
-        yield Difference(str(one), tuple(properties), partial(network.update_port, one.id, **changed))
+        yield Difference(str(resource), tuple(properties), partial(network.update_port, resource.id, **changed))
 
 
 def _fixed_ip(address: str, network_id: str, subnets: list[Any]) -> dict[str, str]:
-    wanted = ip_address(address)
+    ip = ip_address(address)
     for subnet in subnets:
-        if subnet.network_id == network_id and wanted in ip_network(subnet.cidr):
+        if subnet.network_id == network_id and ip in ip_network(subnet.cidr):
             automatic = subnet.ipv6_address_mode in _AUTOMATIC
             return {"subnet_id": subnet.id} | ({} if automatic else {"ip_address": address})
     return {"ip_address": address}

@@ -67,8 +67,8 @@ class Difference:
 
     def drift(self) -> Iterable[Drift]:
         """One entry per property."""
-        for one in self.properties:
-            yield Drift(layer=Layer.CLOUD, object=self.object, property=one.name, wanted=one.wanted, found=one.found)
+        for item in self.properties:
+            yield Drift(layer=Layer.CLOUD, object=self.object, property=item.name, wanted=item.wanted, found=item.found)
 
 
 MadeObjects = Mapping[str, Mapping[str, Made]]
@@ -82,16 +82,16 @@ def made_objects(context: SiteContext) -> MadeObjects:
         resources = read_deployment(file).get("resources") or () if file.exists() else ()
     except ValueError:
         resources = ()  # cut off by an interrupted run; the next one repairs the file
-    found: dict[str, dict[str, Made]] = {}
+    by_type: dict[str, dict[str, Made]] = {}
     for resource in resources:
         if not str(resource["type"]).startswith("openstack:") or not resource.get("id") or resource.get("delete"):
             continue
-        one = Made(
+        made = Made(
             resource["type"],
             urn_name(resource["urn"]),
             str(resource["id"]),
             resource.get("inputs") or {},
             resource.get("outputs") or {},
         )
-        found.setdefault(one.type.rpartition(":")[2], {})[one.id] = one
-    return found
+        by_type.setdefault(made.type.rpartition(":")[2], {})[made.id] = made
+    return by_type

@@ -85,19 +85,19 @@ def _defaults(
     kind: str, objects: Iterable[Any], made: MadeObjects, update: Any, unknown: Collection[str] = ()
 ) -> Iterator[Difference]:
     """Properties that the program leaves at OpenStack's default."""
-    for one in objects:
-        known = made[kind].get(str(one.id))
+    for item in objects:
+        known = made[kind].get(str(item.id))
         if known is None:
             continue
         changed: dict[str, object] = {}
         properties = []
         for name, (attribute, key, default) in DEFAULTS[kind].items():
-            found = getattr(one, attribute)
+            actual = getattr(item, attribute)
             # None: this cloud has no such property
-            if name in unknown or known.declares(key) or found is None or found == default:
+            if name in unknown or known.declares(key) or actual is None or actual == default:
                 continue
             changed[attribute] = default
-            properties.append(Property(name, shown(default), shown(found)))
+            properties.append(Property(name, shown(default), shown(actual)))
         if properties:
             yield Difference(str(known), tuple(properties), partial(update, known.id, **changed))
 
@@ -139,9 +139,9 @@ def _rules(network: Any, made: MadeObjects, groups: Collection[Any], project: st
 
 
 def _rule(
-    group: Made, values: Mapping[str, Any], names: Mapping[str, str], wanted: str, found: str, repair: Any
+    group: Made, values: Mapping[str, Any], names: Mapping[str, str], desired: str, actual: str, repair: Any
 ) -> Difference:
-    return Difference(str(group), (Property(f"rule {_text(values, names)}", wanted, found),), repair)
+    return Difference(str(group), (Property(f"rule {_text(values, names)}", desired, actual),), repair)
 
 
 def _standard_rules(network: Any) -> list[dict[str, Any]]:

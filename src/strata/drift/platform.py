@@ -31,9 +31,11 @@ def deployed_releases(context: SiteContext) -> list[StoredRelease]:
     Raises:
         Unanswered: the cluster does not respond.
     """
-    wanted = {(release.namespace, release.name) for release in releases(context.site)}
-    found = [one for key, one in all_releases(context).items() if key in wanted and one.status in _DEPLOYED]
-    return sorted(found, key=lambda one: (one.name, one.namespace))
+    keys = {(release.namespace, release.name) for release in releases(context.site)}
+    deployed = [
+        release for key, release in all_releases(context).items() if key in keys and release.status in _DEPLOYED
+    ]
+    return sorted(deployed, key=lambda release: (release.name, release.namespace))
 
 
 def objects_drift(context: SiteContext) -> list[Drift]:
@@ -45,7 +47,7 @@ def objects_drift(context: SiteContext) -> list[Drift]:
     if context.site.cluster is None:
         return []
     deployed = deployed_releases(context)
-    return [*release_drift(context, deployed), *secrets_drift(context, [one.name for one in deployed])]
+    return [*release_drift(context, deployed), *secrets_drift(context, [release.name for release in deployed])]
 
 
 def secrets_drift(context: SiteContext, deployed: Iterable[str]) -> list[Drift]:
@@ -57,18 +59,18 @@ def secrets_drift(context: SiteContext, deployed: Iterable[str]) -> list[Drift]:
         Unanswered: the cluster does not respond.
     """
     live = live_secrets(context)
-    found = []
-    for key, wanted in secret_manifests(platform_state(context), deployed).items():
+    drifts = []
+    for key, manifest in secret_manifests(platform_state(context), deployed).items():
         secret = live.get(key)
         if secret is not None and is_as_applied(context, secret):
             continue
-        label = f"release {wanted['metadata']['labels']['app.kubernetes.io/instance']}: {_label(wanted)}"
+        label = f"release {manifest['metadata']['labels']['app.kubernetes.io/instance']}: {_label(manifest)}"
         there = None if secret is None else {"kind": "Secret", "data": secret.get("data", {})}
-        found += [
+        drifts += [
             Drift(layer=Layer.PLATFORM, object=label, property=path, wanted=want, found=is_now)
-            for path, want, is_now in differences({"kind": "Secret", "data": wanted["data"]}, there)
+            for path, want, is_now in differences({"kind": "Secret", "data": manifest["data"]}, there)
         ]
-    return found
+    return drifts
 
 
 def release_drift(context: SiteContext, deployed: Sequence[StoredRelease]) -> list[Drift]:
@@ -95,32 +97,32 @@ def release_drift(context: SiteContext, deployed: Sequence[StoredRelease]) -> li
         return []
     objects = [item for manifest in manifests for item in manifest]
     seconds = ANSWER_SECONDS * len(deployed)
-    found = _live(context, objects, seconds)
+    live = _live(context, objects, seconds)
     dry = (*apply_arguments(), "--dry-run=server", "--show-managed-fields", "--filename", "-")
-    applied = kubectl_json(context, *dry, text=_as_list(_with_live_replicas(objects, found)), seconds=seconds)
+    applied = kubectl_json(context, *dry, text=_as_list(_with_live_replicas(objects, live)), seconds=seconds)
     return [
         Drift(
             layer=Layer.PLATFORM,
-            object=f"release {owners[_key(wanted)]}: {_label(wanted)}",
+            object=f"release {owners[_key(desired)]}: {_label(desired)}",
             property=path,
             wanted=want,
             found=is_now,
         )
-        for wanted in _items(applied)
+        for desired in _items(applied)
         for path, want, is_now in (
-            *differences(wanted, found.get(_key(wanted))),
+            *differences(desired, live.get(_key(desired))),
             # a value that was added may be a secret
-            *((one.path, ABSENT, f"added by {one.manager}") for one in removable(context, wanted)),
+            *((addition.path, ABSENT, f"added by {addition.manager}") for addition in removable(context, desired)),
         )
     ]
 
 
 def _objects(release: StoredRelease) -> list[dict[str, Any]]:
     """The objects of a release, each with its namespace, which helm leaves out; kubectl takes one for all or none."""
-    found = release.objects()
-    for item in found:
+    manifests = release.objects()
+    for item in manifests:
         item["metadata"].setdefault("namespace", release.namespace)
-    return found
+    return manifests
 
 
 def _live(
@@ -178,13 +180,13 @@ def apply_arguments() -> tuple[str, ...]:
     return ("apply", "--server-side", "--force-conflicts", f"--field-manager={FIELD_MANAGER}")
 
 
-def differences(wanted: Mapping[str, Any], found: Mapping[str, Any] | None) -> Iterator[tuple[str, str, str]]:
+def differences(desired: Mapping[str, Any], actual: Mapping[str, Any] | None) -> Iterator[tuple[str, str, str]]:
     """Property path, desired and actual value of each field that differs; bookkeeping of the server left out."""
-    if found is None:
+    if actual is None:
         yield "state", "present", MISSING
         return
-    left, right = dict(_flat(wanted)), dict(_flat(found))
-    secret = wanted.get("kind") == "Secret"
+    left, right = dict(_flat(desired)), dict(_flat(actual))
+    secret = desired.get("kind") == "Secret"
     for path in sorted(left.keys() | right.keys()):
         if left.get(path) != right.get(path):
             hidden = secret and path.startswith(("data", "stringData"))

@@ -132,10 +132,10 @@ def _read(file: Path) -> dict[str, Any] | None:
 def _deployed(context: SiteContext) -> dict[str, list[str]]:
     """The site's releases in the cluster, as namespace/name, with what identifies their revision."""
     names = {f"{release.namespace}/{release.name}" for release in releases(context.site)}
-    found = {
+    deployed = {
         f"{r['namespace']}/{r['name']}": [str(r[key]) for key in _RELEASE] for r in helm_releases(context, "--all")
     }
-    return {name: found[name] for name in sorted(names & found.keys())}
+    return {name: deployed[name] for name in sorted(names & deployed.keys())}
 
 
 def _changed_release(before: dict[str, list[str]], now: dict[str, list[str]]) -> str | None:

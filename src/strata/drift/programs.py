@@ -43,8 +43,8 @@ def step_drift(layer: Layer, step: Mapping[str, Any]) -> list[Drift]:
     """
     name = f"{label(step['type'])} {urn_name(step['urn'])}"
 
-    def drift(property_name: str, wanted: str, found: str) -> Drift:
-        return Drift(layer=layer, object=name, property=property_name, wanted=wanted, found=found)
+    def drift(property_name: str, desired: str, actual: str) -> Drift:
+        return Drift(layer=layer, object=name, property=property_name, wanted=desired, found=actual)
 
     operation = step["op"]
     if operation in ("create", "import"):
@@ -53,14 +53,14 @@ def step_drift(layer: Layer, step: Mapping[str, Any]) -> list[Drift]:
         return [drift("state", ABSENT, PRESENT)]
     if operation not in ("update", "replace"):
         return []
-    wanted, found = (step.get("new") or {}).get("inputs", {}), (step.get("old") or {}).get("outputs", {})
+    desired, actual = (step.get("new") or {}).get("inputs", {}), (step.get("old") or {}).get("outputs", {})
     paths = set((step.get("detailedDiff") or {}).keys() or (step.get("diffs") or []))
-    if _REVISION in paths and (len(paths) > 1 or not _at(found, _REVISION)):
+    if _REVISION in paths and (len(paths) > 1 or not _at(actual, _REVISION)):
         # the substitute plugin empties it if a release was changed or lost an object; the rest names what
         paths.discard(_REVISION)
         if not paths:
             return [drift("revision", "the one that up made", "modified outside Strata")]
-    properties = [drift(path, _value(wanted, path), _value(found, path)) for path in sorted(paths)]
+    properties = [drift(path, _value(desired, path), _value(actual, path)) for path in sorted(paths)]
     return properties or [drift("state", "as declared", operation)]
 
 

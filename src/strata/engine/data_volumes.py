@@ -75,15 +75,15 @@ def check_storage(
             why = "the cloud has no block storage service (cinder), or not for this project"
             yield Finding((*path, "size"), why, "remove the volume")
             continue
-        wanted = volume.volume_type
+        desired = volume.volume_type
         identifier = str((known.get(volume.name) or {}).get("id")) if isinstance(volume, Volume) else ""
         actual = storage.volumes.get(identifier)
-        if wanted is not None and wanted not in storage.types:
+        if desired is not None and desired not in storage.types:
             why = "the cloud has no such volume type, or not for this project"
-            yield Finding((*path, "volume_type"), why, suggestion(wanted, sorted(storage.types), "volume types"))
-        elif wanted is not None and actual not in (None, wanted):
+            yield Finding((*path, "volume_type"), why, suggestion(desired, sorted(storage.types), "volume types"))
+        elif desired is not None and actual not in (None, desired):
             why = f"the volume has the type {actual}, which `up` does not change"
-            retype = f"openstack volume set --type {wanted} --retype-policy on-demand {identifier}"
+            retype = f"openstack volume set --type {desired} --retype-policy on-demand {identifier}"
             yield Finding((*path, "volume_type"), why, f"volume_type: {actual}, or `{retype}`")
 
 
@@ -98,13 +98,13 @@ def volume_needs(
         deployed_instances: names of those that have their boot volumes.
     """
     boot = [i.boot_volume for i in cloud.instances if i.boot_volume and i.name not in deployed_instances]
-    wanted = {volume.name: volume.size.gibibytes for _, volume in volumes_of(cloud)}
-    before = sum(int(known[name]["outputs"].get("size") or 0) for name in wanted if name in known)
-    found = {
-        "volumes": len(boot) + sum(name not in known for name in wanted),
-        "gigabytes": sum(volume.size.gibibytes for volume in boot) + sum(wanted.values()) - before,
+    sizes = {volume.name: volume.size.gibibytes for _, volume in volumes_of(cloud)}
+    before = sum(int(known[name]["outputs"].get("size") or 0) for name in sizes if name in known)
+    amounts = {
+        "volumes": len(boot) + sum(name not in known for name in sizes),
+        "gigabytes": sum(volume.size.gibibytes for volume in boot) + sum(sizes.values()) - before,
     }
-    return {name: count for name, count in found.items() if count > 0}
+    return {name: count for name, count in amounts.items() if count > 0}
 
 
 def require_volumes_kept(context: SiteContext, steps: Iterable[Mapping[str, Any]], leaving: Iterable[str]) -> None:

@@ -35,5 +35,5 @@ def require_same_servers(context: SiteContext) -> None:
 def _servers(sections: Mapping[str, Any]) -> list[str]:
     """Names of the hosts with the role, from the content of a site file."""
     cloud, hosts = sections.get(SECTIONS[Layer.CLOUD]) or {}, sections.get(SECTIONS[Layer.HOSTS]) or {}
-    found = (*cloud.get("instances", ()), *hosts.get("machines", ()))
-    return [host["name"] for host in found if POSTGRESQL in host["roles"]]
+    candidates = (*cloud.get("instances", ()), *hosts.get("machines", ()))
+    return [host["name"] for host in candidates if POSTGRESQL in host["roles"]]

@@ -21,8 +21,8 @@ def diagnose(context: SiteContext, error: UserError, hosts: Iterable[str]) -> Us
         error: what a step failed with.
         hosts: names of those where it failed.
     """
-    found = ask(context, hosts)
-    for name, lacking in found.items():
+    by_host = ask(context, hosts)
+    for name, lacking in by_host.items():
         for full in lacking.full:
             return UserError(
                 f"{name} has no disk space left at {full}: {error.message}",
@@ -36,7 +36,7 @@ def diagnose(context: SiteContext, error: UserError, hosts: Iterable[str]) -> Us
                 fix=f"on {name}, {_end(taken)} frees the port; then run the same command again: it resumes",
                 see="a-port-or-address-is-already-taken",
             )
-    if killed := [f"{unit} of {name}" for name, lacking in found.items() for unit in dict.fromkeys(lacking.killed)]:
+    if killed := [f"{unit} of {name}" for name, lacking in by_host.items() for unit in dict.fromkeys(lacking.killed)]:
         error.fix = (
             f"{error.fix or ''}\n       the kernel has ended {', '.join(killed)} because memory ran out; if that is "
             "why, choose a larger flavor"

@@ -53,9 +53,9 @@ def version_step(context: SiteContext, approval: Approval) -> Step:
 
     def run(progress: Progress) -> StepResult:
         progress.update("comparing the version of Kubernetes with the cluster's")
-        found = upgraded_nodes(context)
-        if refused := [one for one in found if not approval.covers(one)]:
+        upgrades = upgraded_nodes(context)
+        if refused := [upgrade for upgrade in upgrades if not approval.covers(upgrade)]:
             raise ApprovalNeeded(refused, context.site.name)
-        return StepResult(0, f"{len(found)} nodes are upgraded" if found else "no upgrade")
+        return StepResult(0, f"{len(upgrades)} nodes are upgraded" if upgrades else "no upgrade")
 
     return Step("Kubernetes version", Layer.CLUSTER, run)

@@ -35,19 +35,19 @@ for registry in sys.argv[1:]:
 
 def registries(context: SiteContext) -> dict[str, set[str]]:
     """Registry to what pulls from it: releases whose values name no other, and Kubespray without mirrors."""
-    pinned, found = load_versions().charts, dict[str, set[str]]()
+    pinned, by_registry = load_versions().charts, dict[str, set[str]]()
     for release in releases(context.site):
         chart = pinned.get(release.chart)
         # with values of the operator's own, for instance an image of the site's registry, nothing is known
         if chart is None or release.substitute or operator_values(context.site_file, release.name):
             continue
         for image in chart.image_tags:
-            found.setdefault(image.partition("/")[0], set()).add(release.name)
+            by_registry.setdefault(image.partition("/")[0], set()).add(release.name)
     section = context.site.cluster.kubespray if context.site.cluster is not None else None
     if not builds_kubernetes_images(context.site) and not (section is not None and section.registry_mirrors):
         for registry in OF_KUBESPRAY:
-            found.setdefault(registry, set()).add("Kubespray")
-    return found
+            by_registry.setdefault(registry, set()).add("Kubespray")
+    return by_registry
 
 
 def check_registries(context: SiteContext, progress: Progress) -> str:
@@ -76,7 +76,7 @@ def check_registries(context: SiteContext, progress: Progress) -> str:
 
     try:
         with ThreadPoolExecutor(len(nodes)) as pool:
-            failed = [one for found in pool.map(ask, nodes) for one in found]
+            failed = [failure for failures in pool.map(ask, nodes) for failure in failures]
     except Unreachable as error:
         raise UserError(
             f"nodes cannot be asked for the registries: {error}", fix="run the same command again"
@@ -84,7 +84,7 @@ def check_registries(context: SiteContext, progress: Progress) -> str:
     if failed:
         users = ", ".join(sorted({user for _, registry, _ in failed for user in asked[registry]}))
         raise UserError(
-            f"nodes cannot pull images: {'; '.join(': '.join(one) for one in failed)}",
+            f"nodes cannot pull images: {'; '.join(': '.join(failure) for failure in failed)}",
             fix=f"open HTTPS from the nodes to these registries; or mirror the images of {users} and name your "
             "registry in values/RELEASE.yaml (Kubespray: registry_mirrors)",
             see="nodes-cannot-pull-images",
@@ -95,8 +95,8 @@ def check_registries(context: SiteContext, progress: Progress) -> str:
 def _one_of_each(context: SiteContext) -> list[Host]:
     """A node of each institution: all of its nodes reach the outside in the same way."""
     machines = {machine.name: machine.institution for machine in context.site.hosts.machines}
-    found: dict[str | None, Host] = {}
+    by_machine: dict[str | None, Host] = {}
     nodes: Iterable[Host] = hosts_with("kube_node", context.site, context.cloud_outputs)
     for node in nodes:
-        found.setdefault(machines.get(node.name), node)
-    return list(found.values())
+        by_machine.setdefault(machines.get(node.name), node)
+    return list(by_machine.values())

@@ -42,16 +42,16 @@ def find_orphans(context: SiteContext, lifecycle: CloudLifecycle) -> list[Orphan
         PodmanError: podman refused.
     """
     states = {program: _deployment(context.paths, program) for program in PROGRAMS}
-    found = [*_state(states), *_files(context.paths)]
+    orphans = [*_state(states), *_files(context.paths)]
     cloud = context.site.cloud
     if cloud is not None and context.cloud_outputs is not None:
         with connect(context) as connection:
             servers = {str(s.id) for s in visible_servers(connection, context)}
-            found += lifecycle.orphans(connection, servers)
-            found += _project(context, connection, _ids(states["cloud"]))
+            orphans += lifecycle.orphans(connection, servers)
+            orphans += _project(context, connection, _ids(states["cloud"]))
     if context.site.cluster is not None and context.paths.kubeconfig.exists():
-        found += _cluster(context, states["platform"])
-    return found
+        orphans += _cluster(context, states["platform"])
+    return orphans
 
 
 def _deployment(paths: SitePaths, program: str) -> dict[str, Any]:
@@ -107,13 +107,13 @@ def _project(context: SiteContext, connection: Connection, known: set[str]) -> I
         "volume": [v for v in volumes(connection, context) if not (v.is_bootable and v.attachments)],
     }
     for kind, objects in kinds.items():
-        for found in objects:
-            if str(found.id) not in known:
+        for item in objects:
+            if str(item.id) not in known:
                 yield OrphanedResource(
                     layer=Layer.CLOUD,
-                    object=f"{kind} {found.name or found.id}",
+                    object=f"{kind} {item.name or item.id}",
                     why="Pulumi's state does not have it",
-                    fix=f"openstack {kind} delete {found.id}",
+                    fix=f"openstack {kind} delete {item.id}",
                 )
 
 

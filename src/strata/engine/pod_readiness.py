@@ -41,7 +41,7 @@ def not_ready(pods: list[dict[str, Any]]) -> dict[str, str]:
     Args:
         pods: items of `kubectl get pods -o json`.
     """
-    found: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for pod in pods:
         status = pod["status"]
         if status.get("phase") == "Succeeded" or pod["metadata"].get("deletionTimestamp"):
@@ -52,8 +52,8 @@ def not_ready(pods: list[dict[str, Any]]) -> dict[str, str]:
             continue
         states = [c.get("state", {}).get("waiting", {}).get("reason") for c in status.get("containerStatuses", [])]
         reason = next((s for s in states if s), None) or ready.get("reason") or status.get("phase", "unknown")
-        found[pod["metadata"]["name"]] = str(reason)
-    return found
+        reasons[pod["metadata"]["name"]] = str(reason)
+    return reasons
 
 
 def _pods(context: SiteContext) -> list[dict[str, Any]]:

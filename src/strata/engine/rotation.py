@@ -79,23 +79,23 @@ class CertificateEntry:
 def list_secrets(context: SiteContext) -> list[SecretEntry]:
     """Every secret of the site that has come into being, by name."""
     provided = {s.name: s.source for s in context.site.secrets if s.source != "generated"}
-    found = [SecretEntry(SSH_KEY, "generated", "at once"), SecretEntry(PASSPHRASE, "generated", "at once")]
+    entries = [SecretEntry(SSH_KEY, "generated", "at once"), SecretEntry(PASSPHRASE, "generated", "at once")]
     hidden = {need.previous for _, need in needed(context.site, Secret) if need.keep_previous}
     hidden |= {FINGERPRINT_KEY, *context.provider.lasting_secrets}
-    found += [
+    entries += [
         SecretEntry(name, "generated", "by the next up") for name in context.secrets.names() if name not in hidden
     ]
-    return [*found, *(SecretEntry(name, source, "by the operator") for name, source in provided.items())]
+    return [*entries, *(SecretEntry(name, source, "by the operator") for name, source in provided.items())]
 
 
 def list_certificates(context: SiteContext) -> list[CertificateEntry]:
     """Every certificate that the site's authority signed, and its own."""
-    found = []
+    entries = []
     for name, text in context.secrets.certificates().items():
         life = validity(text)
         due = life.due and name != AUTHORITY
-        found.append(CertificateEntry(name, life.ends.date().isoformat(), life.left.days, due))
-    return [*found, *_kubernetes(context)]
+        entries.append(CertificateEntry(name, life.ends.date().isoformat(), life.left.days, due))
+    return [*entries, *_kubernetes(context)]
 
 
 def _kubernetes(context: SiteContext) -> list[CertificateEntry]:
@@ -107,7 +107,7 @@ def _kubernetes(context: SiteContext) -> list[CertificateEntry]:
             certificates = json.loads(done.stdout)["certificates"]
         except (Unreachable, ValueError):
             continue
-        first = min(certificates, key=lambda one: int(one["residualTime"]))
+        first = min(certificates, key=lambda certificate: int(certificate["residualTime"]))
         seconds = int(first["residualTime"])
         due = seconds < KUBEADM_SECONDS / 3
         entries.append(CertificateEntry(KUBERNETES, first["expirationDate"][:10], seconds // 86400, due))
@@ -130,8 +130,8 @@ def rotate(context: SiteContext, names: Iterable[str], progress: Progress) -> li
             was rotated. Or a host does not take a new key; what was rotated before stays so.
     """
     known = {entry.name: entry for entry in list_secrets(context)}
-    wanted = list(dict.fromkeys(names))
-    for name in wanted:
+    selected = list(dict.fromkeys(names))
+    for name in selected:
         if name not in known:
             raise UserError(
                 f"site {context.site.name} has no secret {name}", fix=f"one of {', '.join(known)}; or `all`"
@@ -146,7 +146,7 @@ def rotate(context: SiteContext, names: Iterable[str], progress: Progress) -> li
         PASSPHRASE: rotate_passphrase,
     }
     declared = {need.name: need for _, need in needed(context.site, Secret)}
-    for name in wanted:
+    for name in selected:
         since = context.secrets.rotated(name)
         if since is not None and not _reached(context, {Layer.PLATFORM}, since):
             # one value before is kept; it is the one in use
@@ -154,14 +154,14 @@ def rotate(context: SiteContext, names: Iterable[str], progress: Progress) -> li
                 f"secret {name} was rotated, and the site does not have the new value yet",
                 fix=f"`strata up {context.site.name}`, then the same command again",
             )
-    for name in wanted:
+    for name in selected:
         progress.update(f"rotating {name}")
         if name in special:
             special[name](context, progress)
         else:
             need = declared.get(name, Secret(name))
             context.secrets.rotate(name, keep=need.previous if need.keep_previous else None, make=need.make)
-    return [known[name] for name in wanted]
+    return [known[name] for name in selected]
 
 
 def rotate_ssh_key(context: SiteContext, progress: Progress) -> None:
@@ -242,23 +242,23 @@ def renew(context: SiteContext, names: Iterable[str], progress: Progress) -> lis
         UserError: there is none of that name, or the last phase of the authority's replacement has not reached every
             host.
     """
-    wanted = list(dict.fromkeys(names))
+    selected = list(dict.fromkeys(names))
     known = set(context.secrets.certificates()) | ({KUBERNETES} if context.site.cluster else set())
-    for name in wanted:
+    for name in selected:
         if name not in known:
             raise UserError(
                 f"site {context.site.name} has no certificate {name}",
                 fix=f"one of {', '.join(sorted(known))}; or `all`",
             )
-    if AUTHORITY in wanted:
+    if AUTHORITY in selected:
         _require_reached(context)
-    later = [name for name in wanted if name != KUBERNETES]
+    later = [name for name in selected if name != KUBERNETES]
     for name in later:
         if name == AUTHORITY:
             context.secrets.replace_authority()
         else:
             context.secrets.forget_certificate(name)
-    if KUBERNETES in wanted:
+    if KUBERNETES in selected:
         cluster_installer(context).renew_certificates(context, progress)
     return later
 

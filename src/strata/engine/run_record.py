@@ -30,12 +30,12 @@ def record_run(paths: SitePaths, report: RunReport) -> None:
 def last_complete_run(paths: SitePaths, layers: Iterable[Layer]) -> float | None:
     """When the last successful run that took in these layers ended, in seconds since 1970; None where none did."""
     file = paths.root / RUNS
-    wanted = {layer.value for layer in layers}
+    required = {layer.value for layer in layers}
     for line in reversed(file.read_text().splitlines() if file.exists() else []):
         try:
             entry = json.loads(line)
         except ValueError:
             continue  # partially written by an interrupted run
-        if wanted <= {step["layer"] for step in entry["steps"]}:
+        if required <= {step["layer"] for step in entry["steps"]}:
             return datetime.datetime.fromisoformat(entry["ended"]).timestamp()
     return None

@@ -52,19 +52,19 @@ def wait_for_services(context: SiteContext, progress: Progress) -> None:
 
 def _ending(context: SiteContext) -> list[str]:
     """Pods of the services that are terminating and may still respond; users' pods have no owner."""
-    found: list[dict[str, Any]] = []
+    pods: list[dict[str, Any]] = []
     try:
         for namespace in sorted({service.namespace_of(context.site) for service in installed(context.site)}):
-            found += kubectl_json(context, "get", "pods", "--namespace", namespace)["items"]
+            pods += kubectl_json(context, "get", "pods", "--namespace", namespace)["items"]
     except Unanswered as error:
         return [f"the API server: {error}"]
-    ending = [p["metadata"] for p in found if p["metadata"].get("deletionTimestamp")]
+    ending = [p["metadata"] for p in pods if p["metadata"].get("deletionTimestamp")]
     return [f"{metadata['name']} to end" for metadata in ending if metadata.get("ownerReferences")]
 
 
 def _unanswered(session: requests.Session, services: tuple[PublishedService, ...], times: int) -> list[str]:
     """Name and reason of each service that misses one of so many requests."""
-    found = []
+    failures = []
     for service in services:
         url = service.health_url
         bad = 400 if service.health_path else 500
@@ -72,9 +72,9 @@ def _unanswered(session: requests.Session, services: tuple[PublishedService, ...
             try:
                 status = session.get(url, headers={"Connection": "close"}, timeout=REQUEST_SECONDS).status_code
             except requests.RequestException as error:
-                found.append(f"{url}: {type(error).__name__}")
+                failures.append(f"{url}: {type(error).__name__}")
                 break
             if status >= bad:
-                found.append(f"{url}: {status}")
+                failures.append(f"{url}: {status}")
                 break
-    return found
+    return failures

@@ -53,7 +53,7 @@ def run_up(
                 raise
             if ask is None or not needed.askable or not ask(needed.message):
                 raise needed from None
-            approval = approval.with_instances(one.instance for one in needed.disruptions)
+            approval = approval.with_instances(disruption.instance for disruption in needed.disruptions)
     remember(context, layers)
     ProtectedResources.of(context.paths).settled(layers).save(context.paths)
     return report

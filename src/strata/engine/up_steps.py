@@ -50,11 +50,11 @@ SENT_TOOLS = ("kubelet", "kubeadm", "kubectl", "network-policies")
 
 def tools_step(names: Iterable[str]) -> Callable[[Progress], StepResult]:
     """Returns a step that installs the named tools."""
-    wanted = tuple(names)
+    tool_names = tuple(names)
 
     def run(progress: Progress) -> StepResult:
         begin = time.time()
-        tools = ensure(wanted, progress)
+        tools = ensure(tool_names, progress)
         for name in sorted(tools.keys() & set(SENT_TOOLS)):
             progress.update(f"compressing {name}")
             packed(tools[name].path, tools[name].sha256)

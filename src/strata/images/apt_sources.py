@@ -53,12 +53,12 @@ def sources_for(release: str, *, directory: Path = _SOURCES, codename: str | Non
 
 def _entries(directory: Path) -> list[tuple[str, str, str]]:
     """URI, suite and options of each binary source."""
-    found: list[tuple[str, str, str]] = []
+    entries: list[tuple[str, str, str]] = []
     plain = [directory / "sources.list", *sorted((directory / "sources.list.d").glob("*.list"))]
     for file in plain:
         if file.exists():
             for match in re.finditer(r"^deb\s+(\[[^\]]*\]\s+)?(\S+)\s+(\S+)\s", file.read_text(), re.MULTILINE):
-                found.append((match[2], match[3], match[1] or ""))
+                entries.append((match[2], match[3], match[1] or ""))
     for file in sorted((directory / "sources.list.d").glob("*.sources")):
         for stanza in re.split(r"\n\s*\n", file.read_text()):
             fields = dict(re.findall(r"^([A-Za-z-]+):[ \t]*(.*)$", stanza, re.MULTILINE))
@@ -66,5 +66,7 @@ def _entries(directory: Path) -> list[tuple[str, str, str]]:
                 continue
             key = fields.get("Signed-By", "").strip()
             options = f"[signed-by={key}] " if key.startswith("/") else ""
-            found += [(u, s, options) for u in fields.get("URIs", "").split() for s in fields.get("Suites", "").split()]
-    return found
+            entries += [
+                (u, s, options) for u in fields.get("URIs", "").split() for s in fields.get("Suites", "").split()
+            ]
+    return entries

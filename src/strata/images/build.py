@@ -140,8 +140,8 @@ def remove_cut_off_builds() -> list[str]:
     Raises:
         PodmanError: podman refused.
     """
-    found = [c for c in list_containers("--external") if c["State"] == "storage"]
-    left = {c["Id"]: c["Names"][0] for c in found if c["Names"] and WORKING_CONTAINER.fullmatch(c["Names"][0])}
+    containers = [c for c in list_containers("--external") if c["State"] == "storage"]
+    left = {c["Id"]: c["Names"][0] for c in containers if c["Names"] and WORKING_CONTAINER.fullmatch(c["Names"][0])}
     # asked after the list was made: a build that has one of these and still runs is seen
     if not left or _builds_run():
         return []

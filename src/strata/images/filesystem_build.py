@@ -28,14 +28,14 @@ def ensure_pod_bases(releases: Iterable[str], progress: Progress) -> dict[str, P
     Raises:
         UserError: mmdebstrap failed; names its log.
     """
-    wanted = sorted(set(releases))
+    unique = sorted(set(releases))
 
     def one(release: str) -> PodBase:
         reference = ensure(pod_filesystem(release), progress, ('CMD ["/bin/sh"]',))
         return PodBase(reference, podman.podman("image", "inspect", "--format={{.Id}}", reference).strip())
 
-    with ThreadPoolExecutor(max_workers=max(1, len(wanted))) as pool:
-        return dict(zip(wanted, pool.map(one, wanted), strict=True))
+    with ThreadPoolExecutor(max_workers=max(1, len(unique))) as pool:
+        return dict(zip(unique, pool.map(one, unique), strict=True))
 
 
 def ensure(filesystem: RootFilesystem, progress: Progress, changes: Sequence[str]) -> str:

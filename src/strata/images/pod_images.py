@@ -192,9 +192,9 @@ def push_images(sources: Sequence[ImageSource], registry: RegistryClient, progre
     missing: list[tuple[ImageSource, str]] = []
     for source in sources:
         content = source.content_hash()
-        found = registry.digest(source.name, content)
-        if found:
-            digests[source.name] = found
+        pushed = registry.digest(source.name, content)
+        if pushed:
+            digests[source.name] = pushed
         else:
             missing.append((source, content))
     if missing:

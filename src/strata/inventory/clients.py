@@ -36,11 +36,11 @@ def pod_services(site: Site) -> Mapping[str, Mapping[int, tuple[str, ...] | None
     met = conditions(site)
     databases = tuple(sorted({service.namespace_of(site) for service, _ in needed(site, Database)}))
     namespaces = {PODS: None, DATABASE_PODS: databases, MONITORING_PODS: (MONITORING_NAMESPACE,)}
-    found = {
+    services = {
         name: {port: own for client, own in namespaces.items() for port in role.ports_for(client, met)}
         for name, role in roles().items()
     }
-    return {name: ports for name, ports in found.items() if ports}
+    return {name: ports for name, ports in services.items() if ports}
 
 
 def pull_users(site: Site) -> dict[str, str]:

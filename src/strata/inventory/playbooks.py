@@ -23,11 +23,11 @@ def host_variables(running: tuple[str, ...]) -> dict[str, object]:
     Args:
         running: the host's roles that Strata's playbooks run.
     """
-    found: list[Role] = [roles()[name] for name in running]
+    host_roles: list[Role] = [roles()[name] for name in running]
     return {
-        "base_packages": sorted({p for role in found for p in role.packages}),
-        "base_container_packages": sorted({p for role in found for p in role.container_packages}),
-        "base_kernel_packages": sorted({p for role in found for p in role.kernel_packages}),
-        "base_restarted_units": sorted({u.file for role in found for u in role.units if u.restart}),
+        "base_packages": sorted({p for role in host_roles for p in role.packages}),
+        "base_container_packages": sorted({p for role in host_roles for p in role.container_packages}),
+        "base_kernel_packages": sorted({p for role in host_roles for p in role.kernel_packages}),
+        "base_restarted_units": sorted({u.file for role in host_roles for u in role.units if u.restart}),
         "node_exporter_units": {unit: kernel_names(running).get(unit, unit) for unit in units_of(running)},
     }

@@ -18,8 +18,8 @@ def role_variables(role: str, site: Site, outputs: CloudOutputs | None) -> dict[
         outputs: addresses of the instances; None before the cloud layer ran.
     """
     module = role_module(role, MODULE)
-    found: dict[str, object] = {} if module is None else module.variables(site, outputs)
-    return found
+    variables: dict[str, object] = {} if module is None else module.variables(site, outputs)
+    return variables
 
 
 def role_host_variables(role: str, site: Site, host: str) -> dict[str, object]:
@@ -31,5 +31,5 @@ def role_host_variables(role: str, site: Site, host: str) -> dict[str, object]:
         host: its name.
     """
     function = getattr(role_module(role, MODULE), "host_variables", None)
-    found: dict[str, object] = {} if function is None else function(site, host)
-    return found
+    variables: dict[str, object] = {} if function is None else function(site, host)
+    return variables

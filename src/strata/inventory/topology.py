@@ -27,9 +27,9 @@ def host_networks(site: Site) -> list[str]:
 
 def host_networks_with(roles: Iterable[str], site: Site, outputs: CloudOutputs | None) -> list[str]:
     """Networks (CIDR) of one address each: the hosts that have one of the roles."""
-    wanted = set(roles)
-    found = (ipaddress.ip_network(h.address) for h in hosts(site, outputs) if wanted & set(h.roles))
-    return list(dict.fromkeys(map(str, found)))
+    role_set = set(roles)
+    networks = (ipaddress.ip_network(h.address) for h in hosts(site, outputs) if role_set & set(h.roles))
+    return list(dict.fromkeys(map(str, networks)))
 
 
 def service_names(site: Site, outputs: CloudOutputs | None) -> list[dict[str, str]]:
@@ -72,14 +72,14 @@ def certificate(name: str, dns_names: list[str], ip_addresses: list[str]) -> Tem
 
 def service_certificate(service: str, role: str, site: Site, outputs: CloudOutputs | None, *more: str) -> Template:
     """Certificate for `<service>.<domain>` and for the names and addresses of every host that has one of the roles."""
-    found = [host for host in hosts(site, outputs) if not {role, *more}.isdisjoint(host.roles)]
+    servers = [host for host in hosts(site, outputs) if not {role, *more}.isdisjoint(host.roles)]
     names = [
         f"{service}.{site.domain}",
-        *(f"{h.name}.{site.domain}" for h in found),
-        *(h.name for h in found),
+        *(f"{h.name}.{site.domain}" for h in servers),
+        *(h.name for h in servers),
         "localhost",
     ]
-    addresses = [address for host in found for address in (host.address, host.outside)]
+    addresses = [address for host in servers for address in (host.address, host.outside)]
     if LOAD_BALANCER in more:
         shared = (address_of(LOAD_BALANCER, site, outputs), outside_of(LOAD_BALANCER, site, outputs))
         addresses += [address for address in shared if address is not None]

@@ -142,16 +142,16 @@ def _names(data: Any) -> Mapping[str, str] | None:
     entries = data.get("accelerator_kinds", []) if isinstance(data, dict) else []
     if not isinstance(entries, list | tuple):
         return None
-    found = dict(_BUILT_IN)
+    descriptions = dict(_BUILT_IN)
     for entry in entries:
         if isinstance(entry, DescribedAccelerator):
-            found[entry.name] = entry.description
+            descriptions[entry.name] = entry.description
             continue
         name = entry.get("name") if isinstance(entry, dict) else None
         if not isinstance(name, str) or re.fullmatch(NAME, name) is None:
             return None
-        found.setdefault(name, str(entry.get("description", ""))[:100])
-    return found
+        descriptions.setdefault(name, str(entry.get("description", ""))[:100])
+    return descriptions
 
 
 def spelled(word: str, kinds: Mapping[str, str] = _BUILT_IN) -> str | None:
@@ -164,13 +164,13 @@ def spelled(word: str, kinds: Mapping[str, str] = _BUILT_IN) -> str | None:
         kinds: kind to description.
     """
     given = set(re.findall(r"[a-z0-9]+", word.lower())) - {"gpu", "card"}
-    found = []
+    matches = []
     for kind, description in kinds.items():
         own = set(kind.split("-"))
         longer = own | set(re.findall(r"[a-z0-9]+", description.lower().replace(" gb", "gb")))
         if "".join(re.findall(r"[a-z0-9]", word.lower())) == kind.replace("-", "") or own <= given <= longer:
-            found.append(kind)
-    return max(found, key=len, default=None)
+            matches.append(kind)
+    return max(matches, key=len, default=None)
 
 
 def _kind(value: str) -> str:

@@ -165,7 +165,7 @@ class Image(Model):
     @property
     def disk_format(self) -> str:
         """Of the file at `url`, by the end of its name; empty if it is none that glance knows by it."""
-        return next((one for one in ("qcow2", "raw") if (self.url or "").endswith(f".{one}")), "")
+        return next((extension for extension in ("qcow2", "raw") if (self.url or "").endswith(f".{extension}")), "")
 
     @model_validator(mode="after")
     def _downloaded(self) -> Self:

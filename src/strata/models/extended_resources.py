@@ -27,8 +27,8 @@ def quota(site: Site, counts: Mapping[str, int]) -> dict[str, int]:
 
 def by_resource(site: Site, counts: Mapping[str, int]) -> dict[str, int]:
     """Cards by kind as counts of extended resources; kinds that share a resource add up."""
-    found: dict[str, int] = {}
+    totals: dict[str, int] = {}
     for kind, count in counts.items():
         resource = site.accelerators[kind].resource
-        found[resource] = found.get(resource, 0) + count
-    return found
+        totals[resource] = totals.get(resource, 0) + count
+    return totals

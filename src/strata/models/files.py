@@ -21,11 +21,11 @@ def site_files(model: BaseModel) -> Iterator[SiteFile]:
     """The files that a model names, those of its sections included."""
     for name in type(model).model_fields:
         value = getattr(model, name)
-        for one in value if isinstance(value, tuple) else (value,):
-            if isinstance(one, SiteFile):
-                yield one
-            elif isinstance(one, BaseModel):
-                yield from site_files(one)
+        for item in value if isinstance(value, tuple) else (value,):
+            if isinstance(item, SiteFile):
+                yield item
+            elif isinstance(item, BaseModel):
+                yield from site_files(item)
 
 
 def is_file(path: Path) -> bool:

@@ -65,10 +65,10 @@ def size(value: object, units: Mapping[str, int]) -> str | None:
 
 def _same_unit(word: str, unit: str) -> bool:
     """Whether a word is another spelling of a unit: gb, Gi and G of GiB."""
-    lower, wanted = word.lower(), unit.lower()
-    if wanted == "b":
+    lower, symbol = word.lower(), unit.lower()
+    if symbol == "b":
         return lower in ("b", "byte", "bytes")
-    return lower in (wanted, wanted[0], wanted[0] + "b", wanted[0] + "i", wanted[0] + "bytes")
+    return lower in (symbol, symbol[0], symbol[0] + "b", symbol[0] + "i", symbol[0] + "bytes")
 
 
 def network(value: str) -> str | None:

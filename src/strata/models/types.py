@@ -407,7 +407,7 @@ def _parse_network(value: object) -> object:
         raise PydanticCustomError("network", "is not a network", {"fix": "for instance 10.0.0.0/24"})
     fix = suggestions.network(value) or "for instance 10.0.0.0/24"
     try:
-        found = ip_network(value, strict=False)
+        network = ip_network(value, strict=False)
     except ValueError:
         raise PydanticCustomError("network", "is not a network", {"fix": fix}) from None
     if "/" not in value:
@@ -416,25 +416,25 @@ def _parse_network(value: object) -> object:
         # ipaddress takes masks too, and turns one that is not a mask into the network of a router's wildcard
         raise PydanticCustomError("network_mask", "has a mask where its prefix length should be", {"fix": fix})
     address = ip_address(value.partition("/")[0])
-    if address != found.network_address:
+    if address != network.network_address:
         raise PydanticCustomError(
-            "network_host_bits", "is an address inside a network, not the network", {"fix": str(found)}
+            "network_host_bits", "is an address inside a network, not the network", {"fix": str(network)}
         )
-    return found
+    return network
 
 
 def _parse_network4(value: object) -> object:
-    found = _parse_network(value)
-    if not isinstance(found, IPv4Network):
+    network = _parse_network(value)
+    if not isinstance(network, IPv4Network):
         raise PydanticCustomError("network_version", "must be an IPv4 network", {"fix": "for instance 10.0.0.0/24"})
-    return found
+    return network
 
 
 def _parse_network6(value: object) -> object:
-    found = _parse_network(value)
-    if not isinstance(found, IPv6Network):
+    network = _parse_network(value)
+    if not isinstance(network, IPv6Network):
         raise PydanticCustomError("network_version", "must be an IPv6 network", {"fix": "for instance fd00:77::/64"})
-    return found
+    return network
 
 
 _ADDRESS4 = {"type": "string", "format": "ipv4"}

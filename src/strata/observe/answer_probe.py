@@ -52,8 +52,8 @@ def ask_dns(address: str, seconds: float) -> bool:
 def dns_address() -> str | None:
     """Of the cluster's DNS, as the kubelet gives it to pods; None on a host that is not a node yet."""
     for file in KUBELET_FILES:
-        if file.is_file() and (found := re.search(r"^clusterDNS:\s*-\s*(\S+)", file.read_text(), re.MULTILINE)):
-            return found[1].strip("\"'")
+        if file.is_file() and (match := re.search(r"^clusterDNS:\s*-\s*(\S+)", file.read_text(), re.MULTILINE)):
+            return match[1].strip("\"'")
     return None
 
 

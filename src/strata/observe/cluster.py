@@ -40,15 +40,15 @@ def observe_cluster(context: SiteContext) -> ClusterFacts:
                 unhealthy[name] = lost
         elif item["kind"] == "Pod" and item["status"].get("phase") not in ("Succeeded", "Failed"):
             pods.append(_pod(item, resources))
-    found = workloads(answer["items"], warnings(events))
-    return ClusterFacts(nodes=nodes, cards=cards, unhealthy=unhealthy, pods=tuple(pods), workloads=found)
+    observed = workloads(answer["items"], warnings(events))
+    return ClusterFacts(nodes=nodes, cards=cards, unhealthy=unhealthy, pods=tuple(pods), workloads=observed)
 
 
 def _warnings(context: SiteContext) -> list[Mapping[str, Any]]:
     """Events that show what is wrong."""
     options = ("--all-namespaces", "--field-selector", "type=Warning")
-    found: list[Mapping[str, Any]] = kubectl_json(context, "get", "events", *options, seconds=OBSERVE_SECONDS)["items"]
-    return found
+    events: list[Mapping[str, Any]] = kubectl_json(context, "get", "events", *options, seconds=OBSERVE_SECONDS)["items"]
+    return events
 
 
 def _ready(node: Mapping[str, Any]) -> str:
@@ -81,7 +81,7 @@ def observe_platform(context: SiteContext) -> PlatformFacts:
     if context.site.cluster is None:
         return PlatformFacts(reason=NOT_UP)
     try:
-        found = helm_releases(context, "--all", seconds=OBSERVE_SECONDS)
+        releases = helm_releases(context, "--all", seconds=OBSERVE_SECONDS)
     except Unanswered as error:
         return PlatformFacts(reason=str(error))
-    return PlatformFacts(releases={f"{r['namespace']}/{r['name']}": str(r["status"]) for r in found})
+    return PlatformFacts(releases={f"{r['namespace']}/{r['name']}": str(r["status"]) for r in releases})

@@ -47,7 +47,9 @@ def observe_services(context: SiteContext) -> ServiceFacts:
     with ThreadPoolExecutor(max_workers=len(asked) + 1) as pool:
         answers = {name: pool.submit(ask) for name, ask in asked.items()}
         ends = pool.submit(_certificate, balancer, names[0].host).result() if names else None
-        return ServiceFacts(silent={name: why for name, one in answers.items() if (why := one.result())}, ends=ends)
+        return ServiceFacts(
+            silent={name: why for name, answer in answers.items() if (why := answer.result())}, ends=ends
+        )
 
 
 def _ask_url(session: requests.Session, service: PublishedService) -> str:

@@ -72,7 +72,7 @@ def _cloud(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
     if cloud is None:
         return []
     missing = facts.reason or "missing"
-    found = [
+    statuses = [
         ObjectStatus(
             layer=Layer.CLOUD,
             object=f"instance {i.name}",
@@ -82,7 +82,7 @@ def _cloud(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
         for i in cloud.instances
     ]
     if context.provider.owns_cloud:
-        found += [
+        statuses += [
             ObjectStatus(
                 layer=Layer.CLOUD,
                 object=f"hypervisor {h.name}",
@@ -91,7 +91,7 @@ def _cloud(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
             )
             for h in cloud.hypervisors
         ]
-    return found + [
+    return statuses + [
         ObjectStatus(
             layer=Layer.CLOUD,
             object=f"flavor {f.name}",
@@ -103,7 +103,7 @@ def _cloud(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
 
 
 def _hosts(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
-    found: list[ObjectStatus] = []
+    statuses: list[ObjectStatus] = []
     for name, roles in host_roles(context).items():
         facts = seen.hosts.get(name) or HostFacts(reason="not asked")
         units = units_of(running_roles(context.site, roles))
@@ -113,7 +113,7 @@ def _hosts(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
             hangs = state == "active" and unit in facts.silent
             if hangs:
                 state, command = f"active, but {facts.silent[unit]}", f"{command}; systemctl restart '{unit}.service'"
-            found.append(
+            statuses.append(
                 ObjectStatus(
                     layer=Layer.HOSTS,
                     object=f"{name}: {unit}",
@@ -123,28 +123,28 @@ def _hosts(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
                     up_repairs=not hangs,
                 )
             )
-        found += [
+        statuses += [
             ObjectStatus(layer=Layer.HOSTS, object=f"{name}: {port}", wanted="answers", found=why, up_repairs=False)
             for port, why in facts.silent.items()
             if port not in units
         ]
-        found += [
+        statuses += [
             _certificate(Layer.HOSTS, f"{name}: certificate of {what}", ends)
             for what, ends in facts.certificates.items()
             if _expires(ends)
         ]
         # a host that has enough of everything needs no line
         if facts.lacks:
-            found.append(
+            statuses.append(
                 ObjectStatus(
                     layer=Layer.HOSTS, object=f"{name}: room", wanted="enough", found=f"none: {'; '.join(facts.lacks)}"
                 )
             )
-        found += [
+        statuses += [
             ObjectStatus(layer=Layer.HOSTS, object=f"{name}: {what}", wanted="OK", found=why)
             for what, _, why in (problem.partition(": ") for problem in facts.problems)
         ]
-    return found
+    return statuses
 
 
 def _cluster(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
@@ -158,19 +158,23 @@ def _cluster(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
         for name, roles in host_roles(context).items()
         if set(KUBERNETES_ROLES) & set(roles)
     ]
-    own = [one for one in seen.cluster.workloads if one.release is None and one.namespace == SYSTEM_NAMESPACE]
-    return [*nodes, *(_workload(Layer.CLUSTER, one) for one in own)]
+    own = [
+        workload
+        for workload in seen.cluster.workloads
+        if workload.release is None and workload.namespace == SYSTEM_NAMESPACE
+    ]
+    return [*nodes, *(_workload(Layer.CLUSTER, workload) for workload in own)]
 
 
-def _workload(layer: Layer, one: WorkloadFacts, of: str = "") -> ObjectStatus:
-    name = f"{of}{one.kind} {one.name}"
+def _workload(layer: Layer, workload: WorkloadFacts, of: str = "") -> ObjectStatus:
+    name = f"{of}{workload.kind} {workload.name}"
     return ObjectStatus(
         layer=layer,
         object=name,
-        wanted=one.wanted,
-        found=one.state,
-        command=one.command,
-        up_repairs=one.reason == SCALED_TO_0,
+        wanted=workload.wanted,
+        found=workload.state,
+        command=workload.command,
+        up_repairs=workload.reason == SCALED_TO_0,
     )
 
 
@@ -202,22 +206,22 @@ def _platform(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
         return []
 
     missing = seen.platform.reason or "missing"
-    found: list[ObjectStatus] = []
+    statuses: list[ObjectStatus] = []
     for release in releases(context.site):
         state = seen.platform.releases.get(release.key, missing)
-        found.append(
+        statuses.append(
             ObjectStatus(layer=Layer.PLATFORM, object=f"release {release.name}", wanted="deployed", found=state)
         )
-        found += [
-            _workload(Layer.PLATFORM, one, f"{release.name}: ")
-            for one in seen.cluster.workloads
-            if one.release == release.key
+        statuses += [
+            _workload(Layer.PLATFORM, workload, f"{release.name}: ")
+            for workload in seen.cluster.workloads
+            if workload.release == release.key
         ]
     namespaces = {SERVICES_NAMESPACE, *(need.name for _, need in needed(context.site, Namespace))}
-    return found + [
-        _workload(Layer.PLATFORM, one, f"{one.namespace}: ")
-        for one in seen.cluster.workloads
-        if one.release is None and one.namespace in namespaces
+    return statuses + [
+        _workload(Layer.PLATFORM, workload, f"{workload.namespace}: ")
+        for workload in seen.cluster.workloads
+        if workload.release is None and workload.namespace in namespaces
     ]
 
 
@@ -230,7 +234,7 @@ def _services(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
         service.health_url: f"{service.key.replace('_', '-')}: {service.url}" for service in published(context.site)
     }
     asked |= {name: name for name in questions(context)}
-    found = [
+    statuses = [
         ObjectStatus(
             layer=Layer.PLATFORM,
             object=name,
@@ -241,8 +245,8 @@ def _services(context: SiteContext, seen: Observation) -> list[ObjectStatus]:
         for key, name in asked.items()
     ]
     if facts.ends is not None and _expires(facts.ends):
-        found.append(_certificate(Layer.PLATFORM, "certificate of the ingress controller", facts.ends))
-    return found
+        statuses.append(_certificate(Layer.PLATFORM, "certificate of the ingress controller", facts.ends))
+    return statuses
 
 
 def memory_notes(seen: Observation) -> tuple[str, ...]:
@@ -258,8 +262,8 @@ def memory_notes(seen: Observation) -> tuple[str, ...]:
 
 def advice(context: SiteContext, bad: Sequence[ObjectStatus]) -> str:
     """What repairs these objects, or shows why they are not in the desired state: a clause without a full stop."""
-    layers = {one.layer for one in bad if one.up_repairs}
-    if len([one for one in bad if one.up_repairs]) == len(bad):
+    layers = {status.layer for status in bad if status.up_repairs}
+    if len([status for status in bad if status.up_repairs]) == len(bad):
         return remedy(context, layers)
     shown = "the commands show why"
     return f"{shown}; {remedy(context, layers, 'what is missing or stopped')}" if layers else shown
@@ -272,24 +276,24 @@ def commands(context: SiteContext, bad: Iterable[ObjectStatus]) -> Iterator[str]
         context: the site.
         bad: objects that are not in the desired state.
     """
-    described = {one.object: one.command for one in bad if one.command}
+    described = {status.object: status.command for status in bad if status.command}
     if any(command.startswith("kubectl") for command in described.values()):
         yield f'for kubectl: eval "$(strata env {context.site.name})"'
     yield from (f"{name}: {command}" for name, command in described.items())
 
 
-def print_status(console: Console, context: SiteContext, found: list[ObjectStatus]) -> None:
+def print_status(console: Console, context: SiteContext, statuses: list[ObjectStatus]) -> None:
     """A table, the unhealthy ones marked."""
     table = Table("", "layer", "object", "desired", "actual", title=f"site {context.site.name}", title_justify="left")
-    for status in found:
+    for status in statuses:
         mark = "[green]✓[/]" if status.healthy else "[red]✗[/]"
         table.add_row(mark, status.layer, escape(status.object), status.wanted, escape(status.found))
     console.print(table)
-    bad = [s for s in found if not s.healthy]
+    bad = [s for s in statuses if not s.healthy]
     if bad:
         for line in commands(context, bad):
             console.print(line, highlight=False, markup=False, soft_wrap=True)
         what = advice(context, bad)
-        console.print(f"{len(bad)} of {len(found)} not in the desired state; {what}", highlight=False)
+        console.print(f"{len(bad)} of {len(statuses)} not in the desired state; {what}", highlight=False)
     else:
-        console.print(f"[green]all {len(found)} in the desired state[/]", highlight=False)
+        console.print(f"[green]all {len(statuses)} in the desired state[/]", highlight=False)

@@ -150,8 +150,8 @@ def _workloads(
         desired, ready = _pods(item)
         own = troubles.get((kind, namespace, name), [])
         if ready >= desired:
-            own = [one for one in own if one.though_ready or one.stuck]
-        why = [*(one.text for one in own), *_refused(status)]
+            own = [trouble for trouble in own if trouble.though_ready or trouble.stuck]
+        why = [*(trouble.text for trouble in own), *_refused(status)]
         if not why and ready < desired and (warning := warned.get((kind, namespace, name))):
             why = [warning]
         # no other chart of a site deploys none; a DaemonSet has none where no node is selected
@@ -233,8 +233,8 @@ def _trouble(pod: Object, warned: Mapping[Owner, str], now: datetime) -> Trouble
     if node is None:
         scheduled: Object = next((c for c in status.get("conditions", ()) if c["type"] == "PodScheduled"), {})
         return Trouble(f"{name}: {scheduled.get('message') or 'not scheduled yet'}", _describe(pod))
-    found = _restarting(pod, now) if _is_ready(pod) else _not_ready(pod, warned.get(_key(pod), ""))
-    return found and replace(found, text=f"{name} on {node}: {found.text}")
+    trouble = _restarting(pod, now) if _is_ready(pod) else _not_ready(pod, warned.get(_key(pod), ""))
+    return trouble and replace(trouble, text=f"{name} on {node}: {trouble.text}")
 
 
 def _not_ready(pod: Object, warning: str) -> Trouble:
@@ -243,31 +243,31 @@ def _not_ready(pod: Object, warning: str) -> Trouble:
         return Trouble("being deleted", _describe(pod))
     if status.get("reason"):
         return Trouble(str(status["reason"]), _describe(pod))
-    for one in _containers(pod):
-        state, last = one.get("state", {}), one.get("lastState", {}).get("terminated")
+    for container in _containers(pod):
+        state, last = container.get("state", {}), container.get("lastState", {}).get("terminated")
         if (waiting := state.get("waiting")) and last:
-            return Trouble(f"{waiting['reason']}: {_end(last)}", _logs(pod, one, "--previous"), stuck=True)
+            return Trouble(f"{waiting['reason']}: {_end(last)}", _logs(pod, container, "--previous"), stuck=True)
         if waiting:
             failed = waiting["reason"] in _STUCK
             text = _text(waiting["reason"], _line(waiting.get("message", "")) if failed else warning)
             return Trouble(text, _describe(pod), stuck=failed or warning.startswith(_NO_VOLUME))
         # an init container that has done its work is ready
-        if (ended := state.get("terminated")) and not one.get("ready"):
-            return Trouble(_end(ended), _logs(pod, one))
+        if (ended := state.get("terminated")) and not container.get("ready"):
+            return Trouble(_end(ended), _logs(pod, container))
     return Trouble(_text("starting" if status.get("phase") == "Pending" else "not ready", warning), _describe(pod))
 
 
 def _restarting(pod: Object, now: datetime) -> Trouble | None:
     """Of a pod that is ready at the moment."""
-    for one in _containers(pod):
-        last, current = one.get("lastState", {}).get("terminated"), one.get("state", {}).get("running")
-        if one.get("restartCount", 0) < 2 or not last or not current:
+    for container in _containers(pod):
+        last, current = container.get("lastState", {}).get("terminated"), container.get("state", {}).get("running")
+        if container.get("restartCount", 0) < 2 or not last or not current:
             continue
         age = now - datetime.fromisoformat(current["startedAt"])
         before = datetime.fromisoformat(last["finishedAt"]) - datetime.fromisoformat(last["startedAt"])
         if age < STABLE and before < STABLE:
-            times = f"restarted {one['restartCount']} times, the last time {age.total_seconds():.0f} s ago"
-            return Trouble(f"{times}: {_end(last)}", _logs(pod, one, "--previous"), though_ready=True)
+            times = f"restarted {container['restartCount']} times, the last time {age.total_seconds():.0f} s ago"
+            return Trouble(f"{times}: {_end(last)}", _logs(pod, container, "--previous"), though_ready=True)
     return None
 
 

@@ -44,13 +44,13 @@ def _table(console: Console, columns: Sequence[str], rows: Iterable[Sequence[str
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for column in columns:
         table.add_column(column, overflow="fold")
-    found = list(rows)
-    for row in found[:SHOWN_ROWS]:
+    listed = list(rows)
+    for row in listed[:SHOWN_ROWS]:
         table.add_row(*row)
-    if found:
+    if listed:
         console.print(table, highlight=False)
-    if len(found) > SHOWN_ROWS:
-        console.print(f"… and {len(found) - SHOWN_ROWS} more; --json lists all", highlight=False)
+    if len(listed) > SHOWN_ROWS:
+        console.print(f"… and {len(listed) - SHOWN_ROWS} more; --json lists all", highlight=False)
 
 
 def _cards(accelerators: Mapping[str, int]) -> str:

@@ -127,10 +127,10 @@ def _affinity(site: Site) -> Values:
 
 def _image(images: Mapping[str, ImageReference]) -> Values:
     """The chart has no key for the digest: it is a part of the tag."""
-    found = image(images, "traefik")
-    registry, _, repository = found["repository"].partition("/")
+    reference = image(images, "traefik")
+    registry, _, repository = reference["repository"].partition("/")
     version = load_versions().tools["traefik"].version
-    return {"registry": registry, "repository": repository, "tag": f"v{version}@{found['digest']}"}
+    return {"registry": registry, "repository": repository, "tag": f"v{version}@{reference['digest']}"}
 
 
 def _certificate(certificate: IngressCertificate, *, own_authority: bool) -> Values:

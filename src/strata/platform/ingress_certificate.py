@@ -67,5 +67,5 @@ def _provided(state: PlatformState, given: IngressCertificate) -> tuple[str, str
 
 
 def _public(key: Any) -> bytes:
-    found: bytes = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
-    return found
+    encoded: bytes = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
+    return encoded

@@ -78,7 +78,7 @@ def _sharing(site: Site, cluster: Cluster) -> Values:
     plain: Values = {"migStrategy": "none"}
     if not cluster.gpu_nodes.pools:
         return plain
-    texts = {name: json.dumps(one) for name, one in configurations(site).items()}
+    texts = {name: json.dumps(configuration) for name, configuration in configurations(site).items()}
     with_mig = any(pool.sharing.mig for pool in cluster.gpu_nodes.pools)
     return {"config": {"map": texts, "default": DEFAULT_POOL}, **({} if with_mig else plain)}
 
@@ -86,8 +86,8 @@ def _sharing(site: Site, cluster: Cluster) -> Values:
 def configurations(site: Site) -> dict[str, Values]:
     """The plugin's configuration file of each pool (version v1), and that of the nodes of no pool."""
     pools = site.cluster.gpu_nodes.pools if site.cluster else ()
-    found = {DEFAULT_POOL: _configuration(Sharing())}
-    return found | {pool.name: _configuration(pool.sharing) for pool in pools}
+    by_pool = {DEFAULT_POOL: _configuration(Sharing())}
+    return by_pool | {pool.name: _configuration(pool.sharing) for pool in pools}
 
 
 def _configuration(sharing: Sharing) -> Values:

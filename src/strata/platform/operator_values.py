@@ -108,8 +108,8 @@ def _errors(directory: Path | None, values: Values) -> Iterable[tuple[str, str, 
     import jsonschema  # noqa: PLC0415  # few sites have such values
 
     validator = jsonschema.Draft7Validator(_without_required(json.loads(file.read_text())))
-    found = validator.iter_errors(_without_null(values))
-    for error in sorted(found, key=lambda e: [str(step) for step in e.absolute_path]):
+    errors = validator.iter_errors(_without_null(values))
+    for error in sorted(errors, key=lambda e: [str(step) for step in e.absolute_path]):
         shown = json.dumps(error.instance, default=str)
         key = ".".join(str(step) for step in error.absolute_path) or "values"
         yield key, shown if len(shown) <= SHOWN_VALUE else shown[: SHOWN_VALUE - 1] + "…", error.message[:200]

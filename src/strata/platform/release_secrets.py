@@ -45,14 +45,14 @@ def secret_manifests(state: PlatformState, names: Iterable[str] | None = None) -
         UserError: the operator's certificate or key is unusable.
     """
     chosen = None if names is None else set(names)
-    found: dict[SecretKey, dict[str, Any]] = {}
+    manifests: dict[SecretKey, dict[str, Any]] = {}
     for release, key, data in _service_secrets(state):
         if data and (chosen is None or release in chosen):
-            found[key] = _manifest(state, release, key, "Opaque", data)
+            manifests[key] = _manifest(state, release, key, "Opaque", data)
     if (chosen is None or INGRESS_RELEASE in chosen) and (data := certificate_data(state)):
         key = INGRESS_NAMESPACE, CERTIFICATE_SECRET
-        found[key] = _manifest(state, INGRESS_RELEASE, key, "kubernetes.io/tls", data)
-    return found
+        manifests[key] = _manifest(state, INGRESS_RELEASE, key, "kubernetes.io/tls", data)
+    return manifests
 
 
 def _service_secrets(state: PlatformState) -> Iterator[tuple[str, SecretKey, Mapping[str, str]]]:
@@ -160,13 +160,13 @@ def is_as_applied(context: SiteContext, secret: Mapping[str, Any]) -> bool:
     return bool(secret["metadata"].get("annotations", {}).get(FINGERPRINT) == fingerprint(context.secrets, data))
 
 
-def _differs(wanted: Mapping[str, Any], live: Mapping[str, Any] | None) -> bool:
-    if live is None or live.get("data", {}) != wanted["data"]:
+def _differs(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> bool:
+    if live is None or live.get("data", {}) != desired["data"]:
         return True
     return any(
         live["metadata"].get(kind, {}).get(key) != value
         for kind in ("labels", "annotations")
-        for key, value in wanted["metadata"][kind].items()
+        for key, value in desired["metadata"][kind].items()
     )
 
 

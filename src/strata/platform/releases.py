@@ -146,7 +146,7 @@ def releases(site: Site) -> tuple[Release, ...]:
     own = [_namespace_release(namespace) for namespace in namespaces(site)]
     tenants = [_tenant_release(site, t) for t in site.platform.tenants]
     # of a service with several names, the first, which is the one for users' browsers
-    addresses = {one.key: one.url for one in reversed(published(site))}
+    addresses = {entry.key: entry.url for entry in reversed(published(site))}
     upstream = [_upstream_release(service, need) for service, need in needed(site, UpstreamChart)]
     services = [_service_release(service, site, addresses.get(service.key)) for service in installed(site)]
     storage = _volumes_release(site, [*own, *tenants])
@@ -176,7 +176,9 @@ def check_values(site: Site, site_file: Path) -> None:
     Raises:
         UserError: with every error in them.
     """
-    check_operator_values(site_file, {one.name: (one.chart, one.chart_directory(site)) for one in releases(site)})
+    check_operator_values(
+        site_file, {release.name: (release.chart, release.chart_directory(site)) for release in releases(site)}
+    )
 
 
 def fetch_charts(site: Site, progress: Progress) -> list[str]:
@@ -224,7 +226,7 @@ def _upstream_release(service: Service[Model], need: UpstreamChart) -> Release:
 
 def _upstream(service: Service[Model], site: Site) -> tuple[str, ...]:
     """Releases of other projects' charts, which define what the service's own contain."""
-    return tuple(need.chart for one, need in needed(site, UpstreamChart) if one.name == service.name)
+    return tuple(need.chart for owner, need in needed(site, UpstreamChart) if owner.name == service.name)
 
 
 def _service_release(service: Service[Model], site: Site, address: str | None) -> Release:
@@ -233,9 +235,9 @@ def _service_release(service: Service[Model], site: Site, address: str | None) -
         return _with_fingerprint(service.values(context), state, context.secret_data(), service.pod_annotations)
 
     name = service.name
-    after = tuple(need.release for one, need in needed(site, Namespace) if one.name == name)
+    after = tuple(need.release for owner, need in needed(site, Namespace) if owner.name == name)
     after = (*after, *_upstream(service, site))
-    if any(one.name == name for one, _ in service_volumes(site)):
+    if any(owner.name == name for owner, _ in service_volumes(site)):
         after = (*after, shared_volumes.CHART)
     return Release(name, _kind(name), name, service.namespace_of(site), values, address, after)
 
@@ -259,12 +261,12 @@ def _with_fingerprint(
 ) -> Values:
     """Values whose pods change with secret data; keys are dotted paths of annotations of pods."""
     if data:
-        found = fingerprint(state.secrets, data)
+        digest = fingerprint(state.secrets, data)
         for key in keys:
             annotations = given
             for step in key.split("."):
                 annotations = annotations.setdefault(step, {})
-            annotations[FINGERPRINT_ANNOTATION] = found
+            annotations[FINGERPRINT_ANNOTATION] = digest
     return given
 
 
@@ -277,11 +279,11 @@ def service_context(service: Service[Model], state: PlatformState) -> ServiceCon
     settings = service.of(state.site)
     if settings is None:
         raise LookupError(f"site {state.site.name} has no platform.services.{service.key}")
-    found = hosts(state.site, state.outputs)
-    there = dict.fromkeys(role for host in found for role in host.roles)
+    listed = hosts(state.site, state.outputs)
+    there = dict.fromkeys(role for host in listed for role in host.roles)
     addresses = {
         role: address for role in there if (address := address_of(role, state.site, state.outputs)) is not None
     }
-    names = {host.name: host.address for host in found}
+    names = {host.name: host.address for host in listed}
     images = state.images.images
     return ServiceContext(service, settings, state.site, state.site_file, images, state.secrets, addresses, names)

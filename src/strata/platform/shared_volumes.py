@@ -17,14 +17,14 @@ def values(site: Site) -> Values:
         "server": f"{name}.{site.domain}",
         "volumes": [
             {
-                "name": one.name,
-                "claim": one.claim,
-                "namespace": one.namespace,
-                "path": one.path,
-                "size": one.size,
-                "readOnly": one.read_only,
-                **({"server": one.server} if one.server else {}),
+                "name": volume.name,
+                "claim": volume.claim,
+                "namespace": volume.namespace,
+                "path": volume.path,
+                "size": volume.size,
+                "readOnly": volume.read_only,
+                **({"server": volume.server} if volume.server else {}),
             }
-            for one in volumes(site)
+            for volume in volumes(site)
         ],
     }

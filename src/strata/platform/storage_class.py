@@ -67,6 +67,6 @@ def _images() -> Values:
 
 def _substitute_image(images: Mapping[str, ImageReference]) -> Values:
     """Python, by its digest: the chart writes a colon between name and tag."""
-    found = image(images, "pod-base")
-    algorithm, _, digest = found["digest"].partition(":")
-    return {"repository": f"{found['repository']}@{algorithm}", "tag": digest}
+    reference = image(images, "pod-base")
+    algorithm, _, digest = reference["digest"].partition(":")
+    return {"repository": f"{reference['repository']}@{algorithm}", "tag": digest}

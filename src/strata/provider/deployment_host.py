@@ -47,21 +47,21 @@ class Problem:
 
 def deployment_host_problems(site: Site, paths: SitePaths) -> list[Problem]:
     """Commands, rights and free space that are missing; those for images only where images have to be built."""
-    found = []
+    problems = []
     if sys.version_info < LEAST_PYTHON:
-        wanted = ".".join(map(str, LEAST_PYTHON))
-        found.append(Problem(f"Python is {sys.version.split()[0]}, {wanted} or newer is needed", "install it"))
-    found += _missing(SSH_COMMANDS, "reaches the hosts", "")
+        least = ".".join(map(str, LEAST_PYTHON))
+        problems.append(Problem(f"Python is {sys.version.split()[0]}, {least} or newer is needed", "install it"))
+    problems += _missing(SSH_COMMANDS, "reaches the hosts", "")
     if site.cluster is not None and ImageOutputs.load(paths) is None:
         pushed = f", or deploy from the machine whose {paths.outputs / ImageOutputs.file_name} names the pushed images"
-        found += _missing(IMAGE_COMMANDS, "builds and pushes the pod images", pushed)
-        found += [*_rights(pushed), *_distribution(pushed)]
-        found += uv_problems()
+        problems += _missing(IMAGE_COMMANDS, "builds and pushes the pod images", pushed)
+        problems += [*_rights(pushed), *_distribution(pushed)]
+        problems += uv_problems()
         built = any((cache_directory() / "images").glob("pod-base-*.tar"))
-        return [*found, *_free_space(LEAST_DISK_GIB if built else BUILD_DISK_GIB, (cache_directory(), CONTAINERS))]
+        return [*problems, *_free_space(LEAST_DISK_GIB if built else BUILD_DISK_GIB, (cache_directory(), CONTAINERS))]
     if not installer_of(site).by_roles:
-        found += uv_problems()
-    return [*found, *_free_space(LEAST_DISK_GIB, (cache_directory(),))]
+        problems += uv_problems()
+    return [*problems, *_free_space(LEAST_DISK_GIB, (cache_directory(),))]
 
 
 def uv_problems() -> list[Problem]:
@@ -89,8 +89,8 @@ def _distribution(otherwise: str) -> Iterator[Problem]:
     except OSError:
         release = {}
     if release.get("ID") != "debian":
-        found = release.get("PRETTY_NAME") or "a system without /etc/os-release"
-        why = f"this is {found}; pod images are built from the Debian archive that apt uses here"
+        name = release.get("PRETTY_NAME") or "a system without /etc/os-release"
+        why = f"this is {name}; pod images are built from the Debian archive that apt uses here"
         yield Problem(why, f"use a Debian 12 or 13 host{otherwise}")
 
 

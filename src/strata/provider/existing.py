@@ -30,8 +30,8 @@ class ExistingCloudProvider(CloudProvider):
     def image_id(self, image: Image) -> str | None:
         if image.id is not None:
             return str(image.id)
-        found = ExistingObjects.load(self.paths)
-        return found.images.get(image.name) if found else None
+        existing = ExistingObjects.load(self.paths)
+        return existing.images.get(image.name) if existing else None
 
     def can_compare(self) -> bool:
         return not clouds_entry_problems(self.cloud_entry)

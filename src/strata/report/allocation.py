@@ -31,10 +31,10 @@ def node_cards(
     """
     by_identity = {(card.vendor_id, card.product_id): kind for kind, card in kinds.items()}
     by_uid = {pod.uid: pod for pod in pods}
-    found: dict[str, list[str]] = {}
+    by_kind: dict[str, list[str]] = {}
     for at, identity in sorted(facts.devices.items()):
         if kind := by_identity.get(identity):
-            found.setdefault(kind, []).append(at)
+            by_kind.setdefault(kind, []).append(at)
     # pods that the kubelet's record does not name get the next card of their resource
     recorded = set(facts.assigned.values())
     waiting: dict[str, list[PodFacts]] = {}
@@ -43,8 +43,8 @@ def node_cards(
             for resource, count in pod.devices.items():
                 waiting.setdefault(resource, []).extend([pod] * count)
     cards: list[CardReport] = []
-    for kind in dict.fromkeys((*expected, *found)):
-        addresses = found.get(kind, [])
+    for kind in dict.fromkeys((*expected, *by_kind)):
+        addresses = by_kind.get(kind, [])
         for index in range(max(expected.get(kind, 0), len(addresses))):
             address = addresses[index] if index < len(addresses) else None
             holder = by_uid.get(facts.assigned.get(address or "", ""))
@@ -90,14 +90,14 @@ def free_cards(
     """
     taken = list(held)
     state = seen.cloud.hypervisors.get(hypervisor)
-    found: list[CardReport] = []
+    reports: list[CardReport] = []
     addresses = known_cards(site, hypervisor)
     for kind, count in accelerators.items():
         of_kind = [card for card in taken if card.kind == kind]
         used = {card.address for card in of_kind}
         left = [a for a, of in addresses.items() if of == kind and a not in used]
         for index in range(max(0, count - len(of_kind))):
-            found.append(
+            reports.append(
                 CardReport(
                     kind=kind,
                     description=site.accelerators[kind].description,
@@ -109,7 +109,7 @@ def free_cards(
                     else (State.DOWN if state == "down" else State.GOOD),
                 )
             )
-    return tuple(found)
+    return tuple(reports)
 
 
 def known_cards(site: Site, hypervisor: str) -> dict[str, str]:

@@ -127,14 +127,14 @@ def _whole(layers: tuple[LayerReport, ...], drift: DriftReport | None) -> State:
 
 def _addresses(context: SiteContext) -> tuple[AddressReport, ...]:
     site = context.site
-    found: list[AddressReport] = []
-    found += [AddressReport(name=name, address=url) for name, url in context.provider.endpoints().items()]
+    addresses: list[AddressReport] = []
+    addresses += [AddressReport(name=name, address=url) for name, url in context.provider.endpoints().items()]
     if cluster := ClusterOutputs.load(context.paths):
-        found.append(AddressReport(name="Kubernetes", address=cluster.api_endpoint))
-    found += [AddressReport(name=s.key.replace("_", "-"), address=s.url) for s in published(site)]
+        addresses.append(AddressReport(name="Kubernetes", address=cluster.api_endpoint))
+    addresses += [AddressReport(name=s.key.replace("_", "-"), address=s.url) for s in published(site)]
     if any("registry" in roles for roles in _roles(context)):
-        found.append(AddressReport(name="registry", address=f"https://registry.{site.domain}:5000/v2/"))
-    return tuple(found)
+        addresses.append(AddressReport(name="registry", address=f"https://registry.{site.domain}:5000/v2/"))
+    return tuple(addresses)
 
 
 def _roles(context: SiteContext) -> list[tuple[str, ...]]:
@@ -154,7 +154,7 @@ def _images(context: SiteContext) -> tuple[ImageReport, ...]:
 def last_runs(context: SiteContext, count: int = SHOWN_RUNS) -> tuple[RunTime, ...]:
     """The last runs of `strata up`, the newest first; a line that an interrupted run left incomplete is skipped."""
     file = context.paths.root / "runs.jsonl"
-    found: list[RunTime] = []
+    runs: list[RunTime] = []
     for line in reversed(file.read_text().splitlines() if file.exists() else []):
         try:
             entry = json.loads(line)
@@ -169,9 +169,9 @@ def last_runs(context: SiteContext, count: int = SHOWN_RUNS) -> tuple[RunTime, .
                 )
                 for s in entry["steps"]
             )
-            found.append(RunTime(ended=entry["ended"], seconds=entry["seconds"], changed=entry["changed"], steps=steps))
+            runs.append(RunTime(ended=entry["ended"], seconds=entry["seconds"], changed=entry["changed"], steps=steps))
         except (ValueError, KeyError, TypeError):
             continue
-        if len(found) == count:
+        if len(runs) == count:
             break
-    return tuple(found)
+    return tuple(runs)

@@ -27,8 +27,8 @@ def look_for_drift(
         return None
 
     silent = silent_layers(seen) if seen else {}
-    found = find_drift(context, lifecycle, [layer for layer in Layer if layer not in silent])
-    return found.model_copy(update={"unreachable": silent | found.unreachable})
+    report = find_drift(context, lifecycle, [layer for layer in Layer if layer not in silent])
+    return report.model_copy(update={"unreachable": silent | report.unreachable})
 
 
 def silent_layers(seen: Observation) -> dict[Layer, str]:

@@ -52,7 +52,7 @@ def load_report(samples: list[Sample]) -> LoadReport | None:
     figures: dict[str, list[Sample]] = defaultdict(list)
     for sample in samples:
         figures[sample.labels["figure"]].append(sample)
-    site = {name: found[0].value for name, found in figures.items() if not name.startswith(("card", "alert"))}
+    site = {name: series[0].value for name, series in figures.items() if not name.startswith(("card", "alert"))}
     if not {"cpu", "cores", "memory", "memory_size"} <= site.keys():
         return None
 

@@ -26,7 +26,7 @@ def places(context: SiteContext, seen: Observation, *, up: bool) -> tuple[PlaceR
         up: whether the site was ever brought up.
     """
     nodes = _nodes(context, seen, up=up)
-    found: list[PlaceReport] = []
+    reports: list[PlaceReport] = []
     cloud = context.site.cloud
     if cloud is not None:
         on: dict[str, list[NodeReport]] = {h.name: [] for h in cloud.hypervisors}
@@ -40,9 +40,9 @@ def places(context: SiteContext, seen: Observation, *, up: bool) -> tuple[PlaceR
                 on.setdefault(where, []).append(nodes[instance.name])
         known = {h.name: h for h in cloud.hypervisors}
         cards = [card for node in nodes.values() for card in node.cards]
-        found += [_hypervisor(context, seen, name, known.get(name), tuple(n), cards) for name, n in on.items()]
+        reports += [_hypervisor(context, seen, name, known.get(name), tuple(n), cards) for name, n in on.items()]
         if elsewhere:
-            found.append(
+            reports.append(
                 PlaceReport(
                     name=NOT_PLACED,
                     kind="not placed",
@@ -52,7 +52,7 @@ def places(context: SiteContext, seen: Observation, *, up: bool) -> tuple[PlaceR
                     free=(),
                 )
             )
-    return (*found, *_machines(context, nodes))
+    return (*reports, *_machines(context, nodes))
 
 
 def _machines(context: SiteContext, nodes: Mapping[str, NodeReport]) -> list[PlaceReport]:
@@ -107,7 +107,7 @@ def _nodes(context: SiteContext, seen: Observation, *, up: bool) -> dict[str, No
     pods: dict[str, list[PodFacts]] = {}
     for pod in seen.cluster.pods:
         pods.setdefault(pod.node or "", []).append(pod)
-    found: dict[str, NodeReport] = {}
+    reports: dict[str, NodeReport] = {}
     for name, roles in host_roles(context).items():
         facts = seen.hosts.get(name) or HostFacts(reason="not asked")
         server = seen.cloud.servers.get(name)
@@ -117,7 +117,7 @@ def _nodes(context: SiteContext, seen: Observation, *, up: bool) -> dict[str, No
         units = units_of(running_roles(site, roles))
         states = {u: facts.reason or facts.units.get(u, "not loaded") for u in units}
         own = pods.get(name, [])
-        found[name] = NodeReport(
+        reports[name] = NodeReport(
             name=name,
             kind="instance" if name in flavors else "machine",
             state=_state(facts, cloud, cluster, states) if up else State.PLANNED,
@@ -130,7 +130,7 @@ def _nodes(context: SiteContext, seen: Observation, *, up: bool) -> dict[str, No
             units=tuple(UnitReport(name=u, state=s) for u, s in states.items()),
             cards=node_cards(site.accelerators, name, cards.get(name, {}), facts, [p for p in own if p.devices], up),
         )
-    return found
+    return reports
 
 
 def _state(facts: HostFacts, cloud: str | None, cluster: str | None, units: Mapping[str, str]) -> State:

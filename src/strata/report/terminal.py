@@ -72,8 +72,8 @@ def drift_lines(drift: DriftReport) -> Iterator[RenderableType]:
         yield Text(f"{layer} could not be checked: {reason}", "yellow")
     if drift.drift:
         table = _table("layer", "object", "property", "desired", "actual")
-        for one in drift.drift:
-            table.add_row(*map(Text, (one.layer, one.object, one.property, one.wanted, one.found)))
+        for item in drift.drift:
+            table.add_row(*map(Text, (item.layer, item.object, item.property, item.wanted, item.found)))
         yield table
 
 

@@ -27,8 +27,8 @@ def complete_lock(project: Path, package: Path) -> None:
 
 
 def _parsed(entry: str) -> dict[str, Any]:
-    (found,) = tomllib.loads(HEADING + entry)["package"]
-    return dict(found)
+    (package,) = tomllib.loads(HEADING + entry)["package"]
+    return dict(package)
 
 
 def _as_dependency(entry: str, package: Path) -> str:
@@ -41,14 +41,14 @@ def _as_dependency(entry: str, package: Path) -> str:
 
 def _needed(entries: list[dict[str, Any]], root: str) -> set[str]:
     """Names of what the root needs, with the extras that are asked for."""
-    found: set[tuple[str, str]] = set()
+    needed: set[tuple[str, str]] = set()
     waiting = [(root, "")]
     while waiting:
-        name, extra = one = waiting.pop()
-        if one in found:
+        name, extra = pair = waiting.pop()
+        if pair in needed:
             continue
-        found.add(one)
+        needed.add(pair)
         for entry in (e for e in entries if e["name"] == name):
             needs = entry.get("optional-dependencies", {}).get(extra, ()) if extra else entry.get("dependencies", ())
             waiting += [(need["name"], more) for need in needs for more in ("", *need.get("extra", ()))]
-    return {name for name, _ in found}
+    return {name for name, _ in needed}

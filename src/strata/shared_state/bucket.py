@@ -105,16 +105,16 @@ class Bucket:
         """
         with self._errors():
             try:
-                found = self._client.get_object(Bucket=self._location.bucket, Key=self._prefix + name)
+                response = self._client.get_object(Bucket=self._location.bucket, Key=self._prefix + name)
             except self._client.exceptions.NoSuchKey:
                 return None
-            now = parsedate_to_datetime(found["ResponseMetadata"]["HTTPHeaders"]["date"])
-            age = (now - found["LastModified"]).total_seconds()
+            now = parsedate_to_datetime(response["ResponseMetadata"]["HTTPHeaders"]["date"])
+            age = (now - response["LastModified"]).total_seconds()
             try:
-                body = found["Body"].read()
+                body = response["Body"].read()
             except FlexibleChecksumError as error:
                 raise damaged(self.url_of(name), str(error)) from error
-            return Stored(body, found["ETag"], max(0.0, age), found.get("Metadata", {}))
+            return Stored(body, response["ETag"], max(0.0, age), response.get("Metadata", {}))
         return None
 
     def put(
@@ -141,8 +141,8 @@ class Bucket:
     def metadata(self, name: str) -> Mapping[str, str]:
         """Returns the user metadata of an object that exists."""
         with self._errors():
-            found = self._client.head_object(Bucket=self._location.bucket, Key=self._prefix + name)
-            return dict(found["Metadata"])
+            response = self._client.head_object(Bucket=self._location.bucket, Key=self._prefix + name)
+            return dict(response["Metadata"])
         return {}
 
     def names(self, start: str = "") -> list[str]:
@@ -151,8 +151,8 @@ class Bucket:
             pages = self._client.get_paginator("list_objects_v2").paginate(
                 Bucket=self._location.bucket, Prefix=self._prefix + start
             )
-            found = [entry["Key"].removeprefix(self._prefix) for page in pages for entry in page.get("Contents", ())]
-            return sorted(found)
+            keys = [entry["Key"].removeprefix(self._prefix) for page in pages for entry in page.get("Contents", ())]
+            return sorted(keys)
         return []
 
     def delete(self, name: str) -> None:

@@ -66,11 +66,11 @@ class Seen:
 
 def look(bucket: Bucket) -> Seen | None:
     """Returns the lock, None if it is free."""
-    found = bucket.get(LOCK)
-    if found is None:
+    stored = bucket.get(LOCK)
+    if stored is None:
         return None
     try:
-        return Seen(Holder(**json.loads(found.body)), found.etag, found.age)
+        return Seen(Holder(**json.loads(stored.body)), stored.etag, stored.age)
     except (ValueError, TypeError) as error:
         raise UserError(
             f"shared state: {bucket.url_of(LOCK)} is not a lock of Strata",

@@ -105,8 +105,8 @@ def _require_local(copy: WorkingCopy) -> None:
 def _verify(copy: WorkingCopy, generation: int, files: Files) -> None:
     if not generation:
         return
-    found = copy.fetch(generation)
-    if digest(found) != digest(files):
+    fetched = copy.fetch(generation)
+    if digest(fetched) != digest(files):
         raise UserError(
             f"snapshot {generation} in {copy.bucket.url} differs from {copy.paths.root}: nothing was moved",
             fix="repeat the command; if it fails again, the S3 server does not store what it is given",

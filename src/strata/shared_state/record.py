@@ -38,8 +38,8 @@ def read_record(paths: SitePaths) -> Record | None:
     if not file.exists():
         return None
     try:
-        found = json.loads(file.read_text())
-        return Record(**found | {"pending": tuple(found["pending"])})
+        values = json.loads(file.read_text())
+        return Record(**values | {"pending": tuple(values["pending"])})
     except (ValueError, TypeError, KeyError) as error:
         raise UserError(
             f"{file} is damaged: {error}",

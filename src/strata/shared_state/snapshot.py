@@ -47,15 +47,15 @@ def read_files(root: Path) -> Files:
     """
     last = None
     for _ in range(TRIES):
-        found = _read_once(root)
-        if found == last:
-            return found
-        last = found
+        current = _read_once(root)
+        if current == last:
+            return current
+        last = current
     raise UserError(f"{root}: the files change while they are read", fix="repeat the command")
 
 
 def _read_once(root: Path) -> Files:
-    found = {}
+    files = {}
     for path in sorted(root.rglob("*")):
         name = path.relative_to(root)
         if name.parts[0] in LOCAL or (name.parts[0] == "pulumi" and "locks" in name.parts):
@@ -65,10 +65,10 @@ def _read_once(root: Path) -> Files:
         try:
             if path.is_file():
                 mode = stat.S_IMODE(path.stat().st_mode) & 0o700
-                found[name.as_posix()] = File(mode, path.read_bytes())
+                files[name.as_posix()] = File(mode, path.read_bytes())
         except FileNotFoundError:
             continue  # another pass follows
-    return found
+    return files
 
 
 def digest(files: Files) -> str:
@@ -99,7 +99,7 @@ def unpack(content: bytes) -> Files:
     Raises:
         UserError: it has anything but files below the state directory.
     """
-    found = {}
+    files = {}
     with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as archive:  # intact: age authenticates it
         for entry in archive:
             path = PurePosixPath(entry.name)
@@ -109,8 +109,8 @@ def unpack(content: bytes) -> Files:
                     f"shared state: the snapshot has an entry {entry.name!r} that Strata does not write",
                     fix="find out who wrote to the bucket; an earlier version of the object may be intact",
                 )
-            found[entry.name] = File(entry.mode & 0o700, stream.read())
-    return found
+            files[entry.name] = File(entry.mode & 0o700, stream.read())
+    return files
 
 
 def write_files(root: Path, files: Files) -> None:

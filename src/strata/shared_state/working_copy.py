@@ -39,9 +39,9 @@ class WorkingCopy:
         self.paths, self.state = paths, state
         self.bucket = Bucket(state.s3, paths.site)
         self._saved_by_this_run = 0
-        found = read_record(paths)
-        self.is_new = found is None
-        self.record = found or Record(self.bucket.url, self._identity())
+        record = read_record(paths)
+        self.is_new = record is None
+        self.record = record or Record(self.bucket.url, self._identity())
         if self.record.url != self.bucket.url:
             raise UserError(
                 f"state of site {paths.site} is in {self.record.url}, the site file has {self.bucket.url}",
@@ -155,10 +155,10 @@ class WorkingCopy:
 
     def fetch(self, generation: int) -> Files:
         """Downloads and decrypts a snapshot."""
-        found = self.bucket.get(name_of(generation))
-        if found is None:
+        stored = self.bucket.get(name_of(generation))
+        if stored is None:
             raise UserError(f"{self.bucket.url} lost snapshot {generation}", fix="repeat the command")
-        return unpack(unseal(found.body, self.bucket.url_of(name_of(generation))))
+        return unpack(unseal(stored.body, self.bucket.url_of(name_of(generation))))
 
     def require_not_moved(self, newest: int) -> None:
         """Refuses a place that the state was moved away from.
@@ -166,8 +166,8 @@ class WorkingCopy:
         Raises:
             UserError: names who did, where and when.
         """
-        found = self.bucket.get(MOVED)
-        if found is not None and (marker := json.loads(found.body))["generation"] == newest:
+        stored = self.bucket.get(MOVED)
+        if stored is not None and (marker := json.loads(stored.body))["generation"] == newest:
             raise UserError(
                 f"state of site {self.paths.site} was moved from {self.bucket.url} to a local directory by "
                 f"{marker['operator']} on {marker['host']} at {marker['since']}",
@@ -194,9 +194,9 @@ class WorkingCopy:
 
     def _settle_pending(self, newest: int) -> None:
         """Recognizes a snapshot that this copy uploaded just before it was interrupted."""
-        generation, wanted = self.record.pending
-        if generation and generation == newest and self._digest_of(newest) == wanted:
-            self._save(Record(self.record.url, self.record.copy, generation, wanted))
+        generation, digest = self.record.pending
+        if generation and generation == newest and self._digest_of(newest) == digest:
+            self._save(Record(self.record.url, self.record.copy, generation, digest))
 
     def _digest_of(self, generation: int) -> str:
         return self.bucket.metadata(name_of(generation)).get("digest", "")

@@ -82,15 +82,15 @@ class ProtectedResources(Outputs):
 
     def leaving(self, kind: Kind) -> tuple[str, ...]:
         """Names of a kind that were allowed to go."""
-        return tuple(one.name for one in self.removing if one.kind == kind)
+        return tuple(resource.name for resource in self.removing if resource.kind == kind)
 
     def settled(self, layers: Iterable[str]) -> ProtectedResources:
         """After these layers have succeeded: what was allowed to go is gone."""
         done = set(layers)
-        gone = {one for one in self.removing if LAYERS[one.kind] in done}
+        gone = {resource for resource in self.removing if LAYERS[resource.kind] in done}
         return ProtectedResources(
-            kept=tuple(one for one in self.kept if one not in gone),
-            removing=tuple(one for one in self.removing if one not in gone),
+            kept=tuple(resource for resource in self.kept if resource not in gone),
+            removing=tuple(resource for resource in self.removing if resource not in gone),
         )
 
     def without_cluster(self) -> ProtectedResources:
@@ -107,26 +107,26 @@ class ProtectedResources(Outputs):
 
 def data_of(site: Site) -> tuple[Kept, ...]:
     """Everything in a site file that will hold data."""
-    found: list[Kept] = []
+    resources: list[Kept] = []
     if site.cloud is not None:
-        found.append(Kept(kind="project", name=site.cloud.project.name))
-        found += _hosts((i.name, i.roles) for i in site.cloud.instances)
-        found += [Kept(kind="volume", name=v.name) for i in site.cloud.instances for v in i.volumes]
-    found += _hosts((m.name, m.roles) for m in site.hosts.machines)
-    found += [Kept(kind="export", name=name, detail=str(path)) for name, path in export_paths(site).items()]
+        resources.append(Kept(kind="project", name=site.cloud.project.name))
+        resources += _hosts((i.name, i.roles) for i in site.cloud.instances)
+        resources += [Kept(kind="volume", name=v.name) for i in site.cloud.instances for v in i.volumes]
+    resources += _hosts((m.name, m.roles) for m in site.hosts.machines)
+    resources += [Kept(kind="export", name=name, detail=str(path)) for name, path in export_paths(site).items()]
     if site.cluster is not None:
-        found += [Kept(kind="tenant", name=t.name) for t in site.platform.tenants]
-        found += [Kept(kind="namespace", name=one.name) for one in namespaces(site)]
-    return (*found, *(Kept(kind="database", name=name) for name in databases(site)))
+        resources += [Kept(kind="tenant", name=t.name) for t in site.platform.tenants]
+        resources += [Kept(kind="namespace", name=namespace.name) for namespace in namespaces(site)]
+    return (*resources, *(Kept(kind="database", name=name) for name in databases(site)))
 
 
 def _hosts(hosts: Iterable[tuple[str, tuple[str, ...]]]) -> list[Kept]:
-    found = []
+    resources = []
     for name, roles in hosts:
         holds = [role for role in DATA_ROLES if role in roles]
         if holds:
-            found.append(Kept(kind="host", name=name, detail=", ".join(holds)))
-    return found
+            resources.append(Kept(kind="host", name=name, detail=", ".join(holds)))
+    return resources
 
 
 def current(site: Site, paths: SitePaths) -> ProtectedResources:
@@ -138,21 +138,21 @@ def current(site: Site, paths: SitePaths) -> ProtectedResources:
     if outputs is None:
         return ProtectedResources()
     hosts = _hosts((i.name, i.roles) for i in outputs.instances.values())
-    return ProtectedResources(kept=(*hosts, *(one for one in data_of(site) if one.kind != "host")))
+    return ProtectedResources(kept=(*hosts, *(resource for resource in data_of(site) if resource.kind != "host")))
 
 
 def losses(ledger: ProtectedResources, site: Site) -> list[Kept]:
     """What the ledger has and the site file no longer; a host that gives up a data role counts, one more role not."""
-    wanted = {one.key: one for one in data_of(site)}
-    return [one for one in ledger.kept if not _stays(one, wanted.get(one.key))]
+    desired = {resource.key: resource for resource in data_of(site)}
+    return [resource for resource in ledger.kept if not _stays(resource, desired.get(resource.key))]
 
 
-def _stays(kept: Kept, wanted: Kept | None) -> bool:
-    if wanted is None:
+def _stays(kept: Kept, desired: Kept | None) -> bool:
+    if desired is None:
         return False
     if kept.kind == "host":
-        return set(kept.detail.split(", ")) <= set(wanted.detail.split(", "))
-    return kept.detail == wanted.detail
+        return set(kept.detail.split(", ")) <= set(desired.detail.split(", "))
+    return kept.detail == desired.detail
 
 
 def require_named_volumes(site: Site, paths: SitePaths, names: Iterable[str]) -> None:
@@ -168,14 +168,18 @@ def require_named_volumes(site: Site, paths: SitePaths, names: Iterable[str]) ->
         UserError: a name that is not a volume.
     """
     # a site whose outputs cannot be read is destroyed all the same
-    kept = {one.key: one for one in (*ProtectedResources.of(paths).kept, *data_of(site)) if one.kind == "volume"}
+    kept = {
+        resource.key: resource
+        for resource in (*ProtectedResources.of(paths).kept, *data_of(site))
+        if resource.kind == "volume"
+    }
     named = set(names)
-    if unknown := named - {n for one in kept.values() for n in (one.key, one.name)}:
+    if unknown := named - {n for resource in kept.values() for n in (resource.key, resource.name)}:
         raise UserError(
             f"--remove {', '.join(sorted(unknown))}: the site has no such volume; it has {', '.join(kept) or 'none'}",
             fix="name it as `strata plan` does",
         )
-    refused = [one.key for one in kept.values() if not {one.key, one.name} & named]
+    refused = [resource.key for resource in kept.values() if not {resource.key, resource.name} & named]
     if refused:
         options = " ".join(f"--remove {key}" for key in refused)
         raise ProtectedLoss(
@@ -206,44 +210,48 @@ def authorize_removal(site: Site, paths: SitePaths, layers: Iterable[str], names
     """
     ledger = current(site, paths)
     work = set(layers)
-    going = [one for one in losses(ledger, site) if LAYERS[one.kind] in work]
+    going = [resource for resource in losses(ledger, site) if LAYERS[resource.kind] in work]
     named = set(names)
     # a run that failed after it was allowed need not be allowed again
-    allowed = [one for one in going if {one.key, one.name} & named or one in ledger.removing]
-    unknown = named - {n for one in going for n in (one.key, one.name)}
+    allowed = [resource for resource in going if {resource.key, resource.name} & named or resource in ledger.removing]
+    unknown = named - {n for resource in going for n in (resource.key, resource.name)}
     if unknown:
-        there = ", ".join(one.key for one in going) or "nothing"
+        there = ", ".join(resource.key for resource in going) or "nothing"
         raise UserError(
             f"--remove {', '.join(sorted(unknown))}: no such thing with data leaves the site; what leaves: {there}",
             fix="take it out of the site file first, and name it as `strata plan` does",
         )
-    refused = [one for one in going if one not in allowed]
+    refused = [resource for resource in going if resource not in allowed]
     _keep_a_control_plane(ledger, going, site)
     if refused:
-        lost = "; ".join(f"{one.key}: {one.loss()}" for one in refused)
-        options = " ".join(f"--remove {one.key}" for one in refused)
+        lost = "; ".join(f"{resource.key}: {resource.loss()}" for resource in refused)
+        options = " ".join(f"--remove {resource.key}" for resource in refused)
         raise ProtectedLoss(
             f"site {site.name}: the site file no longer has {lost}",
             fix=f"put it back, or allow the loss: strata up {site.name} {options}",
         )
-    removing = (*ledger.removing, *(one for one in allowed if one not in ledger.removing))
-    wanted = data_of(site)
-    kept = {one.key: one for one in (*ledger.kept, *(w for w in wanted if LAYERS[w.kind] in work))}
-    kept |= {one.key: one for one in removing}
+    removing = (*ledger.removing, *(resource for resource in allowed if resource not in ledger.removing))
+    desired = data_of(site)
+    kept = {resource.key: resource for resource in (*ledger.kept, *(w for w in desired if LAYERS[w.kind] in work))}
+    kept |= {resource.key: resource for resource in removing}
     # what was taken out, and came back before it went
-    back = {one for one in removing if _stays(one, {w.key: w for w in wanted}.get(one.key))}
-    return ProtectedResources(kept=tuple(kept.values()), removing=tuple(one for one in removing if one not in back))
+    back = {resource for resource in removing if _stays(resource, {w.key: w for w in desired}.get(resource.key))}
+    return ProtectedResources(
+        kept=tuple(kept.values()), removing=tuple(resource for resource in removing if resource not in back)
+    )
 
 
 def _keep_a_control_plane(ledger: ProtectedResources, going: list[Kept], site: Site) -> None:
     """A cluster whose control planes all go is no longer that cluster: its authority's key is on them alone."""
     if site.cluster is None or not going:
         return
-    leaving = [one for one in going if one.kind == "host" and CONTROL_PLANE in one.detail.split(", ")]
+    leaving = [
+        resource for resource in going if resource.kind == "host" and CONTROL_PLANE in resource.detail.split(", ")
+    ]
     stays = {host.name for host in declared_hosts(site) if CONTROL_PLANE in host.roles}
-    before = {one.name for one in ledger.kept if one.kind == "host" and CONTROL_PLANE in one.detail}
-    if leaving and not stays & before - {one.name for one in leaving}:
-        names = ", ".join(one.name for one in leaving)
+    before = {resource.name for resource in ledger.kept if resource.kind == "host" and CONTROL_PLANE in resource.detail}
+    if leaving and not stays & before - {resource.name for resource in leaving}:
+        names = ", ".join(resource.name for resource in leaving)
         raise ProtectedLoss(
             f"site {site.name}: {names} is the last control plane of the cluster {site.cluster.name}",
             fix=f"put {names} back; to give up the cluster, `strata destroy {site.name}`",

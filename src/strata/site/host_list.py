@@ -39,10 +39,10 @@ class Host:
 def hosts(site: Site, outputs: CloudOutputs | None) -> tuple[Host, ...]:
     """Instances of the cloud, then bare-metal hosts, each in the site's order."""
     instances = outputs.instances.values() if outputs else ()
-    found = [Host(i.name, i.address, tuple(i.roles), i.floating_ip) for i in instances]
+    listed = [Host(i.name, i.address, tuple(i.roles), i.floating_ip) for i in instances]
     own = machine_roles() if site.hosts.firewall else ()
-    found += [Host(m.name, str(m.address), (*m.roles, *own)) for m in site.hosts.machines]
-    return tuple(found)
+    listed += [Host(m.name, str(m.address), (*m.roles, *own)) for m in site.hosts.machines]
+    return tuple(listed)
 
 
 def hosts_with(role: str, site: Site, outputs: CloudOutputs | None) -> tuple[Host, ...]:
@@ -65,26 +65,26 @@ def address_of(role: str, site: Site, outputs: CloudOutputs | None) -> str | Non
 
     Several PostgreSQL servers are reached at the load balancer, which knows the primary.
     """
-    found = _reached(LOAD_BALANCER if role == POSTGRESQL and replicated_postgresql(site) else role, site, outputs)
-    return found.address if found else None
+    host = _reached(LOAD_BALANCER if role == POSTGRESQL and replicated_postgresql(site) else role, site, outputs)
+    return host.address if host else None
 
 
 def outside_of(role: str, site: Site, outputs: CloudOutputs | None) -> str | None:
     """Address at which the deployment host and users connect to a role; None where no host has it."""
-    found = _reached(role, site, outputs)
-    return found.outside if found else None
+    host = _reached(role, site, outputs)
+    return host.outside if host else None
 
 
 def _reached(role: str, site: Site, outputs: CloudOutputs | None) -> Host | None:
     """The first host that has a role; as load balancer, with the virtual address if there is one."""
-    found = hosts_with(role, site, outputs)
-    if not found:
+    hosts = hosts_with(role, site, outputs)
+    if not hosts:
         return None
     section = site.hosts.load_balancer
     if role != LOAD_BALANCER or section is None:
-        return found[0]
+        return hosts[0]
     floating_ip = outputs.virtual_floating_ip if outputs else None
-    return replace(found[0], address=str(section.virtual_address), floating_ip=floating_ip)
+    return replace(hosts[0], address=str(section.virtual_address), floating_ip=floating_ip)
 
 
 def balanced_api(site: Site) -> bool:

@@ -30,8 +30,8 @@ class Installer:
 
 # an etcd of kubeadm's would need an image that is not built
 INSTALLERS = {
-    one.name: one
-    for one in (
+    installer.name: installer
+    for installer in (
         Installer("kubeadm", datastores=("kine",), by_roles=True, playbooks=(CLUSTER,)),
         Installer("kubespray", datastores=("etcd",), by_roles=False, playbooks=(KUBESPRAY, NODES)),
     )

@@ -48,7 +48,7 @@ VRRP = Opening("vrrp", None, (LOAD_BALANCER,), protocol="vrrp")
 
 def openings(site: Site) -> Mapping[str, tuple[Opening, ...]]:
     """Group to what its members accept: the ports of the roles, ping, VRRP, and everything between nodes."""
-    found: dict[str, list[Opening]] = {EVERY_HOST: [], **{name: [CLUSTER] for name in KUBERNETES_ROLES}}
+    by_group: dict[str, list[Opening]] = {EVERY_HOST: [], **{name: [CLUSTER] for name in KUBERNETES_ROLES}}
     groups = {HOSTS: (EVERY_HOST,), NODES: KUBERNETES_ROLES, **dict.fromkeys(POD_CLIENTS, ())}
     met = (None, *conditions(site))
     for name, role in roles().items():
@@ -62,13 +62,13 @@ def openings(site: Site) -> Mapping[str, tuple[Opening, ...]]:
             clients = (own for client in port.clients for own in groups.get(client, (client,)))
             remaining = tuple(client for client in dict.fromkeys(clients) if client not in covered)
             if remaining or port.access:
-                found.setdefault(server, []).append(
+                by_group.setdefault(server, []).append(
                     Opening(port.name, port.port, remaining, port.access, last=port.last)
                 )
     if "virtual_address" in met:
-        found[LOAD_BALANCER].append(VRRP)
-    found[EVERY_HOST].append(PING)
-    return {group: tuple(own) for group, own in found.items()}
+        by_group[LOAD_BALANCER].append(VRRP)
+    by_group[EVERY_HOST].append(PING)
+    return {group: tuple(own) for group, own in by_group.items()}
 
 
 def behind_bastion(

@@ -80,21 +80,21 @@ class Document:
         Raises:
             KeyError: nothing does.
         """
-        found: object = self.data
+        current: object = self.data
         for step in path:
-            if isinstance(found, dict) and str(step) in found:
-                found = found[str(step)]
-            elif isinstance(found, list) and isinstance(step, int) and 0 <= step < len(found):
-                found = found[step]
+            if isinstance(current, dict) and str(step) in current:
+                current = current[str(step)]
+            elif isinstance(current, list) and isinstance(step, int) and 0 <= step < len(current):
+                current = current[step]
             else:
                 raise KeyError(step)
-        return found
+        return current
 
     def problem(self, path: KeyPath, why: str, fix: str) -> Problem:
         """An error at a key, with its place and value."""
         place, own = self.locate(path)
-        found = self.value(path) if own else None
-        value = (HIDDEN if may_be_secret(path) else shorten(found)) if own else None
+        actual = self.value(path) if own else None
+        value = (HIDDEN if may_be_secret(path) else shorten(actual)) if own else None
         return Problem(self.file, place.line, place.column, dotted(path), value, why, fix)
 
 
@@ -188,8 +188,8 @@ def _syntax_problem(file: Path, text: str, error: yaml.MarkedYAMLError) -> Probl
         fix = next((advice for word, advice in _FIXES if word in why), _GENERAL)
     if mark is None:
         return Problem(file, None, None, "", None, f"is not YAML: {why}", fix)
-    if found := _odd_space(text, mark.line):
-        line, name = found
+    if odd_space := _odd_space(text, mark.line):
+        line, name = odd_space
         return Problem(file, line, 1, "", None, f"is not YAML: there is a {name}", "write plain spaces")
     return Problem(file, mark.line + 1, mark.column + 1, "", None, f"is not YAML: {why}", fix)
 

@@ -246,7 +246,9 @@ def type_name(annotation: Any) -> str:
     if origin is Literal:
         return "choice"
     if origin in (Union, UnionType):
-        return " or ".join(dict.fromkeys(type_name(one) for one in get_args(annotation) if one is not NoneType))
+        return " or ".join(
+            dict.fromkeys(type_name(argument) for argument in get_args(annotation) if argument is not NoneType)
+        )
     if isinstance(annotation, type) and issubclass(annotation, Model):
         return annotation.__name__
     raise TypeError(f"{annotation} has no name in strata.site_file.explain._TYPE_NAMES")

@@ -47,9 +47,9 @@ def check_document(document: Document) -> tuple[Site | None, list[Problem]]:
         site: Site | None = Site.model_validate(document.data)
     except ValidationError as error:
         with kinds_of(document.data):  # where a key belongs is found by what its value may be
-            found, paths = model_problems(document, error)
+            more, paths = model_problems(document, error)
             doubts = meant_paths(document, error)
-        problems += found
+        problems += more
         site, cuts = _validate_rest(document.data, paths) if len(paths) < MAXIMUM else (None, set())
     if site is not None:
         for finding in cross_check(site, document.file.parent)[:MAXIMUM]:
@@ -98,15 +98,15 @@ def _original(path: KeyPath, cuts: set[KeyPath]) -> KeyPath:
     """Undoes the shift of list entries that comes from the cuts before them."""
     if not cuts:
         return path
-    found: KeyPath = ()
+    original: KeyPath = ()
     for step in path:
         if isinstance(step, int):
-            removed = sorted(c[-1] for c in cuts if c[:-1] == found and isinstance(c[-1], int))
+            removed = sorted(c[-1] for c in cuts if c[:-1] == original and isinstance(c[-1], int))
             for index in removed:
                 if index <= step:
                     step += 1
-        found = (*found, step)
-    return found
+        original = (*original, step)
+    return original
 
 
 def _cut(path: KeyPath) -> KeyPath:

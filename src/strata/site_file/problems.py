@@ -113,10 +113,10 @@ def similar(word: str, choices: Iterable[str]) -> str | None:
 
 def suggestion(word: str, choices: Sequence[str], noun: str) -> str:
     """The fix for a word that is none of the choices."""
-    if (found := similar(word, choices)) is not None:
+    if (match := similar(word, choices)) is not None:
         odd = next((c for c in word[:100] if not c.isascii()), None)
         look_alike = f" it has U+{ord(odd):04X} ({unicodedata.name(odd, 'no letter').lower()})" if odd else ""
-        return f"did you mean {found}?{look_alike}"
+        return f"did you mean {match}?{look_alike}"
     if not choices:
         return f"declare it; there are no {noun}"
     listed = ", ".join(choices[:20]) + (", …" if len(choices) > 20 else "")

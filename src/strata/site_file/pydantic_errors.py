@@ -82,8 +82,8 @@ def placements(document: Document, path: KeyPath) -> list[KeyPath]:
         return not _fits(place, value), taken, len(place) + len(path) - 2 * common, not there
 
     ranked = [(rank(place), place) for place in _sections().get(key, ()) if place != path]
-    best = min((found for found, _ in ranked), default=None)
-    return [place for found, place in ranked if found == best]
+    best = min((order for order, _ in ranked), default=None)
+    return [place for order, place in ranked if order == best]
 
 
 def _common(one: KeyPath, other: KeyPath) -> int:
@@ -119,10 +119,10 @@ def _there(data: object, path: KeyPath) -> bool:
 @cache
 def _sections() -> Mapping[str, tuple[KeyPath, ...]]:
     """Key to the paths of it that lead through mappings only."""
-    found: dict[str, tuple[KeyPath, ...]] = {}
+    sections: dict[str, tuple[KeyPath, ...]] = {}
     for path in _walk(Site, ()):
-        found[str(path[-1])] = (*found.get(str(path[-1]), ()), path)
-    return found
+        sections[str(path[-1])] = (*sections.get(str(path[-1]), ()), path)
+    return sections
 
 
 def _walk(model: type[BaseModel], path: KeyPath) -> Iterator[KeyPath]:
@@ -142,7 +142,7 @@ def model_problems(document: Document, error: ValidationError) -> tuple[list[Pro
         details = [detail for detail in details if detail["type"] != "accelerator_kind"]
     misspelt = _misspelt(details)
     paths = [_path(d) for d in details]
-    told = {p.key for p in document.mistakes}
+    reported = {p.key for p in document.mistakes}
     problems: list[Problem] = []
     for detail, path in zip(details, paths, strict=True):
         if len(problems) == MAXIMUM:
@@ -150,23 +150,23 @@ def model_problems(document: Document, error: ValidationError) -> tuple[list[Pro
         if detail["type"] == "missing" and path in misspelt:
             continue  # reported as the misspelt key
         problem = _problem(document, detail, path)
-        if problem.key not in told:
+        if problem.key not in reported:
             problems.append(problem)
-            told.add(problem.key)  # a key and its value may be wrong: the first is enough
+            reported.add(problem.key)  # a key and its value may be wrong: the first is enough
     return problems, paths
 
 
 def meant_paths(document: Document, error: ValidationError) -> list[KeyPath]:
     """Where unknown keys probably belong; what seems to be missing there may only be misspelt or misplaced."""
-    found: list[KeyPath] = []
+    paths: list[KeyPath] = []
     for detail in error.errors(include_url=False)[:MAXIMUM]:
         if detail["type"] == "extra_forbidden":
             path = _path(detail)
             model = field_model(path[:-1])
             meant = similar(str(path[-1]), list(model.model_fields) if model else [])
-            found += [(*path[:-1], meant)] if meant is not None else []
-            found += placements(document, path)
-    return found
+            paths += [(*path[:-1], meant)] if meant is not None else []
+            paths += placements(document, path)
+    return paths
 
 
 def _causes(error: ValidationError) -> list[ErrorDetails]:
@@ -190,14 +190,14 @@ def _misspelt(details: Sequence[ErrorDetails]) -> set[KeyPath]:
         if detail["type"] == "missing":
             path = _path(detail)
             missing.setdefault(path[:-1], []).append(str(path[-1]))
-    found: set[KeyPath] = set()
+    paths: set[KeyPath] = set()
     for detail in details:
         parent = _path(detail)[:-1]
         if detail["type"] == "extra_forbidden" and parent in missing:
             meant = similar(str(_path(detail)[-1]), missing[parent])
             if meant is not None:
-                found.add((*parent, meant))
-    return found
+                paths.add((*parent, meant))
+    return paths
 
 
 def _problem(document: Document, detail: ErrorDetails, path: KeyPath) -> Problem:
@@ -266,8 +266,8 @@ def _value(document: Document, path: KeyPath) -> object:
 def _joined(document: Document, path: KeyPath) -> str | None:
     """The fix of {v100:2}, which YAML reads as the key `v100:2` without a value."""
     key, colon, value = str(path[-1]).partition(":")
-    found = _value(document, path)
-    return f"put a space after the colon: {key[:80]}: {value[:80]}" if colon and value and found is None else None
+    existing = _value(document, path)
+    return f"put a space after the colon: {key[:80]}: {value[:80]}" if colon and value and existing is None else None
 
 
 def _unknown_key(document: Document, path: KeyPath, model: type[BaseModel] | None) -> str:

@@ -46,41 +46,41 @@ def given(run: Run) -> dict[str, str]:
     A secret is represented by a keyed digest, which reveals only whether it changed.
     """
     context, program = run.context, run.program
-    found = {str(file.relative_to(REPOSITORY)): _content(file) for file in _sources(program)}
-    found |= {_shown(file): _content(file) for file in _site_files(context, program)}
-    found |= {f"tool {name}": _binary(name, run.environment["PATH"]) for name in _TOOLS[program]}
+    inputs = {str(file.relative_to(REPOSITORY)): _content(file) for file in _sources(program)}
+    inputs |= {_shown(file): _content(file) for file in _site_files(context, program)}
+    inputs |= {f"tool {name}": _binary(name, run.environment["PATH"]) for name in _TOOLS[program]}
     plugins = Path(run.environment["PULUMI_HOME"]) / "plugins"
-    found |= {f"plugin {file.relative_to(plugins)}": _version(file) for file in sorted(plugins.glob("*/*"))}
-    found |= {"Python": f"{sys.version} {sys.prefix}", "Python packages": _packages()}
+    inputs |= {f"plugin {file.relative_to(plugins)}": _version(file) for file in sorted(plugins.glob("*/*"))}
+    inputs |= {"Python": f"{sys.version} {sys.prefix}", "Python packages": _packages()}
     key = context.paths.passphrase_file.read_bytes()
-    found |= {
+    inputs |= {
         f"environment variable {name}": _keyed(key, value)
         for name, value in run.environment.items()
         if name.upper().startswith(_VARIABLES) and name != MARK
     }
-    return found
+    return inputs
 
 
 def secrets(context: SiteContext) -> dict[str, str]:
     """Returns the keyed digest of each secret of the site, generated or provided."""
     key = context.paths.passphrase_file.read_bytes()
-    found = dict(context.secrets.known())
+    values = dict(context.secrets.known())
     for declaration in context.site.secrets:
         try:
-            found[declaration.name] = context.secrets.get(declaration.name)
+            values[declaration.name] = context.secrets.get(declaration.name)
         except UserError:
-            found[declaration.name] = ""  # the program fails if it needs it
-    return {f"secret {name}": _keyed(key, value) for name, value in found.items()}
+            values[declaration.name] = ""  # the program fails if it needs it
+    return {f"secret {name}": _keyed(key, value) for name, value in values.items()}
 
 
 def written(run: Run) -> dict[str, str]:
     """Returns what a run itself writes, by name, each with a digest; taken after it."""
-    found = {"state of the stack": _content(run.state_file)}
+    contents = {"state of the stack": _content(run.state_file)}
     settings = stack_settings_file(run.program, run.site.name)
-    found[_shown(settings)] = _content(settings)
+    contents[_shown(settings)] = _content(settings)
     if run.program == "cloud":
-        found[CloudOutputs.file_name] = _content(run.paths.outputs / CloudOutputs.file_name)
-    return found
+        contents[CloudOutputs.file_name] = _content(run.paths.outputs / CloudOutputs.file_name)
+    return contents
 
 
 def _sources(program: Program) -> Iterator[Path]:

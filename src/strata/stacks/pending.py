@@ -70,9 +70,9 @@ def _in_project(connection: Connection, context: SiteContext, kind: str, inputs:
 
 def _network_resource(kind: str) -> Remover:
     def remove(connection: Connection, context: SiteContext, inputs: Inputs, known: set[str]) -> None:
-        for found in _in_project(connection, context, kind, inputs):
-            if found.id not in known:
-                getattr(connection.network, f"delete_{kind}")(found)
+        for resource in _in_project(connection, context, kind, inputs):
+            if resource.id not in known:
+                getattr(connection.network, f"delete_{kind}")(resource)
 
     return remove
 
@@ -82,15 +82,15 @@ def _network(connection: Connection, context: SiteContext, inputs: Inputs, known
     if not inputs.get("external"):
         _network_resource("network")(connection, context, inputs, known)
     elif context.provider.owns_cloud:
-        for found in connection.network.networks(name=inputs["name"], is_router_external=True):
-            if found.id not in known:
-                connection.network.delete_network(found)
+        for network in connection.network.networks(name=inputs["name"], is_router_external=True):
+            if network.id not in known:
+                connection.network.delete_network(network)
 
 
 def _subnet(connection: Connection, _context: SiteContext, inputs: Inputs, known: set[str]) -> None:
-    for found in connection.network.subnets(network_id=inputs["networkId"], cidr=inputs["cidr"]):
-        if found.id not in known:
-            connection.network.delete_subnet(found)
+    for subnet in connection.network.subnets(network_id=inputs["networkId"], cidr=inputs["cidr"]):
+        if subnet.id not in known:
+            connection.network.delete_subnet(subnet)
 
 
 def _router(connection: Connection, context: SiteContext, inputs: Inputs, known: set[str]) -> None:
@@ -113,9 +113,9 @@ def _floating_ip(connection: Connection, context: SiteContext, inputs: Inputs, k
     """It has no name; the description is the site's and the instance's."""
     project, description = project_id(connection, context), inputs.get("description")
     if project is not None and description:
-        for found in connection.network.ips(project_id=project, description=description):
-            if found.id not in known:
-                connection.network.delete_ip(found)
+        for floating_ip in connection.network.ips(project_id=project, description=description):
+            if floating_ip.id not in known:
+                connection.network.delete_ip(floating_ip)
 
 
 def _rule(connection: Connection, _context: SiteContext, inputs: Inputs, known: set[str]) -> None:
@@ -129,32 +129,32 @@ def _rule(connection: Connection, _context: SiteContext, inputs: Inputs, known: 
 def _named(service: str, kind: str) -> Remover:
     def remove(connection: Connection, _context: SiteContext, inputs: Inputs, known: set[str]) -> None:
         proxy = getattr(connection, service)
-        found = getattr(proxy, f"find_{kind}")(inputs["name"])
-        if found is not None and str(found.id) not in known and found.name == inputs["name"]:
-            getattr(proxy, f"delete_{kind}")(found)
+        resource = getattr(proxy, f"find_{kind}")(inputs["name"])
+        if resource is not None and str(resource.id) not in known and resource.name == inputs["name"]:
+            getattr(proxy, f"delete_{kind}")(resource)
 
     return remove
 
 
 def _server_group(connection: Connection, context: SiteContext, inputs: Inputs, known: set[str]) -> None:
-    for found in server_groups(connection, context):
-        if found.name == inputs["name"] and str(found.id) not in known:
-            connection.compute.delete_server_group(found)
+    for group in server_groups(connection, context):
+        if group.name == inputs["name"] and str(group.id) not in known:
+            connection.compute.delete_server_group(group)
 
 
 def _volume(connection: Connection, context: SiteContext, inputs: Inputs, known: set[str]) -> None:
     """One that was created lately and never attached: it has no data. Another one of that name stays, with its data."""
     storage: Any = connection.block_storage  # the SDK types it as either version's
-    for found in volumes(connection, context):
-        lately = datetime.now(UTC) - _time(found.created_at) < LATELY
-        if found.name == inputs["name"] and str(found.id) not in known and not found.attachments and lately:
-            storage.delete_volume(found)
+    for volume in volumes(connection, context):
+        lately = datetime.now(UTC) - _time(volume.created_at) < LATELY
+        if volume.name == inputs["name"] and str(volume.id) not in known and not volume.attachments and lately:
+            storage.delete_volume(volume)
 
 
 def _time(text: str) -> datetime:
     """cinder's times are UTC without a zone."""
-    found = datetime.fromisoformat(text)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    parsed = datetime.fromisoformat(text)
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
 def _volume_attachment(connection: Connection, _context: SiteContext, inputs: Inputs, known: set[str]) -> None:

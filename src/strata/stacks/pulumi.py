@@ -291,8 +291,8 @@ class Run:
 
     def outputs(self) -> dict[str, Any]:
         """The stack's outputs."""
-        found: dict[str, Any] = json.loads(self.command("stack", "output", "--json", "--show-secrets"))
-        return found
+        values: dict[str, Any] = json.loads(self.command("stack", "output", "--json", "--show-secrets"))
+        return values
 
     @staticmethod
     def result(events: Events, seconds: float, outputs: Mapping[str, Any]) -> PulumiResult:

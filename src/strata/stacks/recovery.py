@@ -146,9 +146,9 @@ def explain_failures(failures: Sequence[Failure], context: SiteContext) -> list[
         if failure.urn not in {f.urn for f in causes.setdefault(cause, [])}:
             causes[cause].append(failure)
     lines = []
-    for cause, found in causes.items():
-        names = ", ".join(f"{label(f.type)} {f.name}" for f in found[:3] if f.urn)
-        more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    for cause, failed in causes.items():
+        names = ", ".join(f"{label(f.type)} {f.name}" for f in failed[:3] if f.urn)
+        more = f" and {len(failed) - 3} more" if len(failed) > 3 else ""
         lines.append(f"{names}{more}: {cause}" if names else cause)
     return [*lines[:MOST_CAUSES], *([f"and {len(lines) - MOST_CAUSES} more causes"] if lines[MOST_CAUSES:] else [])]
 
@@ -179,13 +179,13 @@ def _faults(context: SiteContext) -> dict[str, str]:
     from keystoneauth1.exceptions import ClientException  # noqa: PLC0415  # loads openstack: 0.2 s
     from openstack.exceptions import SDKException  # noqa: PLC0415  # loads openstack: 0.2 s
 
-    found: dict[str, str] = {}
+    messages: dict[str, str] = {}
     try:
         with connect(context) as connection:
             for server in visible_servers(connection, context, details=True, status="ERROR"):
                 fault: dict[str, Any] = server.fault or {}
                 if fault.get("message"):
-                    found[server.name] = str(fault["message"])
+                    messages[server.name] = str(fault["message"])
     except (SDKException, ClientException, OSError):
-        return found  # the provider's own message is shown then
-    return found
+        return messages  # the provider's own message is shown then
+    return messages

@@ -20,14 +20,14 @@ QUOTA = "quota exceeded"
 
 def answer(message: str) -> str:
     """A provider's message with the service's own words instead of the request and the response that it quotes."""
-    found = _ANSWER.search(message)
-    if found is None:
+    match = _ANSWER.search(message)
+    if match is None:
         return message
     if _REFUSED_CREDENTIALS.search(message):
         *_, last = re.finditer(r"instead: ?(\{.*?\}\}|\S+)", message)
         return f"{CREDENTIALS}: {_words(last[1])} (HTTP 401)"
-    before = message[: found.start()].rstrip(": ")
-    said = f"{_words(found['body'])} (HTTP {found['status']})"
+    before = message[: match.start()].rstrip(": ")
+    said = f"{_words(match['body'])} (HTTP {match['status']})"
     return f"{before}: {said}" if before else said
 
 

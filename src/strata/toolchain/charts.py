@@ -55,17 +55,17 @@ def _substitute(name: str) -> Path | None:
 
 def report(versions: Versions | None = None) -> list[ChartReport]:
     """Every pinned chart, without fetching any."""
-    found = []
+    reports = []
     for name, chart in (versions or load_versions()).charts.items():
         directory = _directory(name, chart)
         if directory.is_dir():
             source = (directory.parent / "source").read_text(encoding="utf-8")
-            found.append(ChartReport(name, chart.version, source, directory, ""))
+            reports.append(ChartReport(name, chart.version, source, directory, ""))
         else:
             path = _substitute(name)
             note = _reason_file(name).read_text(encoding="utf-8") if _reason_file(name).is_file() else "not fetched yet"
-            found.append(ChartReport(name, chart.version, "substitute" if path else None, path, note))
-    return found
+            reports.append(ChartReport(name, chart.version, "substitute" if path else None, path, note))
+    return reports
 
 
 def chart_directory(name: str, versions: Versions | None = None, *, substitutes: bool) -> Path | None:

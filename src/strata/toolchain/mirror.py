@@ -61,8 +61,8 @@ def fetch(mirror: Path | None, name: str, component: Component, binaries: list[s
     if not mirror.is_dir():
         raise UserError(f"the mirror {mirror} is not a directory", fix="correct STRATA_MIRROR, or unset it")
     directory = mirror / name / component.version
-    if (found := _from_release(directory, component, binaries, into)) is not None:
-        return found
+    if (paths := _from_release(directory, component, binaries, into)) is not None:
+        return paths
     directory /= f"linux-{architecture()}"
     if missing := [binary for binary in binaries if not (directory / binary).is_file()]:
         raise Unavailable(f"{directory} holds no {', '.join(missing)}")

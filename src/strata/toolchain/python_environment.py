@@ -69,13 +69,13 @@ def ensure_environment(name: str, progress: Progress) -> Environment:
     """
     pinned = load_versions().environments[name]
     directory = environment_directory(name)
-    found = Environment(pinned.version, directory)
+    environment = Environment(pinned.version, directory)
     if (directory / COMPLETE).exists():
-        return found
+        return environment
     directory.parent.mkdir(parents=True, exist_ok=True)
     with file_lock(directory.with_suffix(".lock"), progress, f"another process to install {name}"):
         if (directory / COMPLETE).exists():
-            return found
+            return environment
         progress.update(f"installing {name} {pinned.version}")
         # scripts in it name its path, so it cannot be moved there once complete
         shutil.rmtree(directory, ignore_errors=True)
@@ -83,7 +83,7 @@ def ensure_environment(name: str, progress: Progress) -> Environment:
         install = ["uv", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--python", str(directory)]
         _run(name, [*install, "--requirements", str(REPOSITORY / pinned.lock)])
         (directory / COMPLETE).touch()
-    return found
+    return environment
 
 
 def ensure_collections(name: str, environment: Environment, progress: Progress) -> None:

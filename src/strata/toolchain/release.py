@@ -76,10 +76,10 @@ def release_url(component: Component, release: Release, binary: str) -> str:
 def check_digest(file: Path, digest: str, pinned_by: str = "versions.yaml") -> str | None:
     """None if the file has the digest (`algorithm:hex`), else a sentence with both."""
     algorithm, _, expected = digest.partition(":")
-    found = file_digest(file, algorithm)
-    if found == expected:
+    actual = file_digest(file, algorithm)
+    if actual == expected:
         return None
-    return f"{file.name} has {algorithm} {found}, {pinned_by} pins {expected}"
+    return f"{file.name} has {algorithm} {actual}, {pinned_by} pins {expected}"
 
 
 def download(
@@ -155,22 +155,22 @@ def unpack(file: Path, component: Component, release: Release, binaries: list[st
     """
     if release.member is None:
         return {name: _write(file.open("rb"), into / name) for name in binaries}
-    wanted = {component.expand(release.member, binary=name): name for name in binaries}
-    found: dict[str, Path] = {}
+    names = {component.expand(release.member, binary=name): name for name in binaries}
+    paths: dict[str, Path] = {}
     try:
         with tarfile.open(file) as archive:
             for member in archive:
-                name = wanted.get(member.name.removeprefix("./"))
+                name = names.get(member.name.removeprefix("./"))
                 stream = archive.extractfile(member) if name else None
                 if name and stream:
-                    found[name] = _write(stream, into / name)
-                if len(found) == len(wanted):
+                    paths[name] = _write(stream, into / name)
+                if len(paths) == len(names):
                     break
     except (tarfile.TarError, OSError) as error:
         raise Unavailable(f"{file.name} cannot be unpacked: {error}") from None
-    if missing := [member for member, name in wanted.items() if name not in found]:
+    if missing := [member for member, name in names.items() if name not in paths]:
         raise Unavailable(f"{file.name} holds no {', '.join(missing)}")
-    return found
+    return paths
 
 
 def _write(stream: IO[bytes], path: Path) -> Path:
@@ -202,9 +202,9 @@ def fetch(
     if reason := reachability.why_not(release.url):
         raise Unavailable(reason)
     urls = {release_url(component, release, name) for name in binaries}
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for url in urls:
         file = download(url, digest, progress, check)
-        found |= unpack(file, component, release, binaries, into)
+        paths |= unpack(file, component, release, binaries, into)
         file.unlink()
-    return found
+    return paths

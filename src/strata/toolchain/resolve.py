@@ -107,11 +107,11 @@ def _obtain(work: _Work, name: str, component: Component, binaries: list[str]) -
         for binary in missing:
             cache.remove_partial(binary)
         begin = time.monotonic()
-        found = _from_first_source(work, name, component, list(missing), staging, tell)
+        paths = _from_first_source(work, name, component, list(missing), staging, tell)
         seconds = time.monotonic() - begin
         companions = component.build.companions if component.build else ()
         files = tuple(REPOSITORY / component.build.directory / file for file in companions) if component.build else ()
-        for binary, at in found.items():
+        for binary, at in paths.items():
             tools[binary] = cache.store(
                 binary,
                 component,
@@ -131,13 +131,13 @@ def _from_first_source(
     refusals: list[str] = []
     try:
         tell("copying from the mirror")
-        found = mirror.fetch(work.mirror, name, component, binaries, staging)
-        return {binary: _Found(path, Source.MIRROR) for binary, path in found.items()}
+        paths = mirror.fetch(work.mirror, name, component, binaries, staging)
+        return {binary: _Found(path, Source.MIRROR) for binary, path in paths.items()}
     except Unavailable as reason:
         refusals.append(f"mirror: {reason}")
     try:
         tell("asking for the release")
-        found = release.fetch(
+        paths = release.fetch(
             component,
             binaries,
             staging,
@@ -145,7 +145,7 @@ def _from_first_source(
             lambda text: tell(f"downloading, {text}"),
             work.processes.check,
         )
-        return {binary: _Found(path, Source.RELEASE) for binary, path in found.items()}
+        return {binary: _Found(path, Source.RELEASE) for binary, path in paths.items()}
     except Unavailable as reason:
         refusals.append(f"release: {reason}")
     if component.build is None:
@@ -180,7 +180,7 @@ def _for_the_mirror(directory: Path | None, name: str, component: Component, bin
 
 def _all_built(versions: Versions) -> bool:
     """Whether no tool is left that a build would have to make for a site."""
-    buildable = [one for one in versions.components.values() if one.build and not one.on_demand]
+    buildable = [component for component in versions.components.values() if component.build and not component.on_demand]
     return all(cache.find(name, component) for component in buildable for name in component.binaries)
 
 
@@ -227,11 +227,11 @@ def ensure(names: Sequence[str] | None, progress: Progress, *, mirror: Path | No
         UserError: a digest is wrong, a build failed, or a name is unknown.
     """
     versions = load_versions()
-    wanted = versions.select(names)
+    selected = versions.select(names)
     work = _Work(versions, mirror_directory(mirror))
     tools: dict[str, Tool] = {}
     missing: dict[str, list[str]] = {}
-    for component, binaries in wanted.items():
+    for component, binaries in selected.items():
         for binary in binaries:
             if tool := cache.find(binary, versions.components[component]):
                 tools[binary] = tool
@@ -243,7 +243,7 @@ def ensure(names: Sequence[str] | None, progress: Progress, *, mirror: Path | No
             tools[tool.name] = tool
     if go.caches_on_disk() and _all_built(versions):
         go.empty_caches()
-    return {name: tools[name] for binaries in wanted.values() for name in binaries if name in tools}
+    return {name: tools[name] for binaries in selected.values() for name in binaries if name in tools}
 
 
 def _obtain_all(work: _Work, missing: dict[str, list[str]], progress: Progress, *, required: bool) -> list[Tool]:

@@ -206,18 +206,20 @@ class Versions(_Model):
             UserError: a name that is neither.
         """
         if names is None:
-            return {name: list(one.binaries) for name, one in self.components.items() if not one.on_demand}
-        tools, wanted = self.tools, set[str]()
+            return {
+                name: list(component.binaries) for name, component in self.components.items() if not component.on_demand
+            }
+        tools, selected = self.tools, set[str]()
         for name in names:
             if name in tools:
-                wanted.add(name)
+                selected.add(name)
             elif name in self.components:
-                wanted.update(self.components[name].binaries)
+                selected.update(self.components[name].binaries)
             else:
                 known = ", ".join(sorted({*tools, *self.components}))
                 raise UserError(f"versions.yaml pins no tool {name!r}", fix=f"one of: {known}")
         picked = {
-            component: [name for name in definition.binaries if name in wanted]
+            component: [name for name in definition.binaries if name in selected]
             for component, definition in self.components.items()
         }
         return {component: binaries for component, binaries in picked.items() if binaries}

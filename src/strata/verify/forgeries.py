@@ -64,9 +64,9 @@ def site_signer(http: requests.Session, own: Issuer, pem: str) -> Signer:
     key = serialization.load_pem_private_key(pem.encode(), None)
     assert isinstance(key, PrivateKey)
     published = jwt.PyJWKSet.from_dict(http.get(own.public.jwks, timeout=30).json())
-    for one in published.keys:
-        if one.key == key.public_key() and one.key_id is not None:
-            return Signer(own.url, key, one.key_id)
+    for published_key in published.keys:
+        if published_key.key == key.public_key() and published_key.key_id is not None:
+            return Signer(own.url, key, published_key.key_id)
     raise LookupError(f"{own.public.jwks} does not have the key of the site's secret {own.signing_key}")
 
 

@@ -60,8 +60,8 @@ def pytest_configure(config: pytest.Config) -> None:
 def needs_site(item: pytest.Item) -> bool:
     """Whether a test asks for the running site."""
     info = getattr(item, "_fixtureinfo", None)  # a test may have a fixture of that name of its own
-    found = info.name2fixturedefs.get("context") if info else None
-    return found[-1].func.__module__ == __name__ if found else False
+    definitions = info.name2fixturedefs.get("context") if info else None
+    return definitions[-1].func.__module__ == __name__ if definitions else False
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -107,11 +107,11 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 @pytest.fixture(scope="session")
 def context(request: pytest.FixtureRequest) -> SiteContext:
     """The site under proof, the lab unless another is named; skips where it does not run."""
-    found = _context(request.config)
-    if found.cloud_outputs is None and found.site.cloud is not None:
-        name = found.site.name
+    site_context = _context(request.config)
+    if site_context.cloud_outputs is None and site_context.site.cloud is not None:
+        name = site_context.site.name
         pytest.skip(f"site {name} is not up: `strata up {name}`")
-    return found
+    return site_context
 
 
 @pytest.fixture(scope="session")
@@ -247,15 +247,15 @@ def issuer_token(context: SiteContext, http: requests.Session) -> Callable[[str]
 @pytest.fixture(scope="module")
 def own_issuer(site: Site, http: requests.Session) -> Issuer:
     """The site's own issuer of tokens, once it answers."""
-    found = issuer(site)
-    if found is None:
+    own = issuer(site)
+    if own is None:
         pytest.skip(f"site {site.name} has no issuer of its own")
 
     def status() -> int:
-        return http.get(found.url, timeout=30).status_code
+        return http.get(own.url, timeout=30).status_code
 
-    assert settled(status, lambda status: status == 200, ISSUER_START_SECONDS, pause=1) == 200, found.url
-    return found
+    assert settled(status, lambda status: status == 200, ISSUER_START_SECONDS, pause=1) == 200, own.url
+    return own
 
 
 @pytest.fixture(scope="module")

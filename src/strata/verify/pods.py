@@ -49,13 +49,15 @@ class PodRequest:
     def manifest(self) -> dict[str, Any]:
         """The pod as the API server takes it."""
         requests = (self, *self.beside)
-        claims = {f"volume-{number}": one.claim for number, one in enumerate(requests) if one.claim is not None}
+        claims = {
+            f"volume-{number}": request.claim for number, request in enumerate(requests) if request.claim is not None
+        }
         spec: dict[str, Any] = {
             "restartPolicy": "Never",
             "terminationGracePeriodSeconds": 0,
             "automountServiceAccountToken": False,
             "tolerations": [dict(t) for t in self.tolerations],
-            "containers": [one.container(number) for number, one in enumerate(requests)],
+            "containers": [request.container(number) for number, request in enumerate(requests)],
             "volumes": [
                 {"name": name, "persistentVolumeClaim": {"claimName": claim}} for name, claim in claims.items()
             ],
@@ -67,21 +69,21 @@ class PodRequest:
 
     def container(self, number: int) -> dict[str, Any]:
         """The request's container, the pod's first or a later one."""
-        found: dict[str, Any] = {
+        spec: dict[str, Any] = {
             "name": f"check-{number}",
             "image": str(self.image),
             "command": list(self.command),
             "resources": {"limits": dict(self.resources or {})},
         }
         if self.claim is not None:
-            found["volumeMounts"] = [{"name": f"volume-{number}", "mountPath": "/volume"}]
+            spec["volumeMounts"] = [{"name": f"volume-{number}", "mountPath": "/volume"}]
         if self.identity is not None:
             user, group = self.identity
             # what the Pod Security level restricted asks for
             closed = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
             closed |= {"runAsUser": user, "runAsGroup": group, "runAsNonRoot": user != 0}
-            found["securityContext"] = closed | {"seccompProfile": {"type": "RuntimeDefault"}}
-        return found
+            spec["securityContext"] = closed | {"seccompProfile": {"type": "RuntimeDefault"}}
+        return spec
 
 
 class PodFailed(AssertionError):
@@ -100,8 +102,8 @@ def delete(kubectl: Kubectl, namespace: str, name: str) -> None:
 
 def status(kubectl: Kubectl, namespace: str, name: str) -> dict[str, Any]:
     """The pod as the cluster has it."""
-    found: dict[str, Any] = json.loads(kubectl("--namespace", namespace, "get", "pod", name, "--output", "json"))
-    return found
+    pod: dict[str, Any] = json.loads(kubectl("--namespace", namespace, "get", "pod", name, "--output", "json"))
+    return pod
 
 
 def start(kubectl: Kubectl, namespace: str, request: PodRequest) -> str:
@@ -185,6 +187,6 @@ def running_pods(
         items: list[dict[str, Any]] = json.loads(kubectl("get", "pods", *options, "--output", "json"))["items"]
         return [pod for pod in items if "deletionTimestamp" not in pod["metadata"]]
 
-    found = settled(running)
-    assert found, f"no pod of {release} runs"
-    return found
+    pods = settled(running)
+    assert pods, f"no pod of {release} runs"
+    return pods

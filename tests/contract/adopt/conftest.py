@@ -82,17 +82,17 @@ class Place:
             context = SiteContext.load(self.file)
             run = Run("cloud", context.site, context.paths, Silent(), context.site_file)
             before = run.state_file.read_bytes()
-            found = {(step["op"], urn_name(step["urn"])) for step in run.refresh_differences()}
+            differences = {(step["op"], urn_name(step["urn"])) for step in run.refresh_differences()}
             assert run.state_file.read_bytes() == before
             assert not run.locked()
-            return found
+            return differences
 
     def json(self, command: str, *options: str) -> dict[str, Any]:
         """Runs a command that must succeed; returns what it prints."""
         done = self.strata(command, *options, "--json")
         assert done.returncode == 0, done.stderr or done.stdout
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found
+        output: dict[str, Any] = json.loads(done.stdout)
+        return output
 
 
 @pytest.fixture(scope="module")

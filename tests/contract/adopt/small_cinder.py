@@ -28,7 +28,7 @@ class SmallCinder:
 
     def create(self, given: Thing) -> Thing:
         """Creates a volume."""
-        one: Thing = {
+        volume: Thing = {
             "id": str(uuid.uuid4()),
             "name": "",
             "description": "",
@@ -42,23 +42,23 @@ class SmallCinder:
             "created_at": "2026-01-01T00:00:00.000000",
             "os-vol-tenant-attr:tenant_id": self.project,
         }
-        one |= given
-        one["volume_type"] = given.get("volume_type") or TYPES[0]
-        if one["volume_type"] not in TYPES:
-            raise Answer(404, f"Volume type {one['volume_type']} could not be found.")
-        self.volumes[one["id"]] = one
-        return one
+        volume |= given
+        volume["volume_type"] = given.get("volume_type") or TYPES[0]
+        if volume["volume_type"] not in TYPES:
+            raise Answer(404, f"Volume type {volume['volume_type']} could not be found.")
+        self.volumes[volume["id"]] = volume
+        return volume
 
     def attach(self, identifier: str, server: str) -> Thing:
         """What nova does to a volume that it attaches; returns nova's view."""
-        one = self.volumes[identifier]
-        if one["status"] != "available":
+        volume = self.volumes[identifier]
+        if volume["status"] != "available":
             raise Answer(400, f"Invalid volume: volume {identifier} status must be available or downloading")
         device = "/dev/vdb"
-        one["attachments"] = [{"id": identifier, "volume_id": identifier, "server_id": server, "device": device}]
-        one["status"] = "in-use"
+        volume["attachments"] = [{"id": identifier, "volume_id": identifier, "server_id": server, "device": device}]
+        volume["status"] = "in-use"
         # cinder shows this key of its own among those of the user
-        one["metadata"] = one["metadata"] | {"attached_mode": "rw"}
+        volume["metadata"] = volume["metadata"] | {"attached_mode": "rw"}
         return self.attached(identifier)
 
     def attached(self, identifier: str) -> Thing:
@@ -107,18 +107,18 @@ class SmallCinder:
                 return self._volume(method, self.volumes[identifier], rest, body)
         raise Answer(404, "/".join(path))
 
-    def _volume(self, method: str, one: Thing, rest: list[str], body: Thing) -> Any:
+    def _volume(self, method: str, volume: Thing, rest: list[str], body: Thing) -> Any:
         if rest == ["action"] and "os-extend" in body:
             size = body["os-extend"]["new_size"]
-            if size <= one["size"]:
-                raise Answer(400, f"New size for extend must be greater than current size. ({size} / {one['size']})")
-            one["size"] = size
+            if size <= volume["size"]:
+                raise Answer(400, f"New size for extend must be greater than current size. ({size} / {volume['size']})")
+            volume["size"] = size
             raise Answer(202)
         if method == "DELETE":
-            if one["status"] != "available":
+            if volume["status"] != "available":
                 raise Answer(400, "Invalid volume: Volume status must be available or error")
-            del self.volumes[one["id"]]
+            del self.volumes[volume["id"]]
             raise Answer(202)
         if method == "PUT":
-            one |= {key: value for key, value in body["volume"].items() if value is not None}
-        return {"volume": one}
+            volume |= {key: value for key, value in body["volume"].items() if value is not None}
+        return {"volume": volume}

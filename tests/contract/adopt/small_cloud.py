@@ -108,10 +108,10 @@ class SmallCloud:
     def create_server(self, given: Thing, hints: Thing) -> Thing:
         """Starts a server; a network without a port gets one, as nova does it."""
         boot = [d for d in given.get("block_device_mapping_v2") or [] if d["destination_type"] == "volume"]
-        flavor = next(one for one in self.flavors.values() if one["id"] == given["flavorRef"])
+        flavor = next(flavor for flavor in self.flavors.values() if flavor["id"] == given["flavorRef"])
         if not flavor["disk"] and not boot:
             raise Answer(403, "Only volume-backed servers are allowed for flavors with zero disk.")
-        one = {
+        server = {
             "id": str(uuid.uuid4()),
             "name": given["name"],
             "status": "ACTIVE",
@@ -131,27 +131,27 @@ class SmallCloud:
             "accessIPv4": "",
             "accessIPv6": "",
         }
-        self.servers[one["id"]] = one
+        self.servers[server["id"]] = server
         for device in boot:
             created = self.cinder.create({"size": device["volume_size"], "volume_type": device.get("volume_type")})
             # cinder reports what it was created from
             created |= {"bootable": "true", "volume_image_metadata": {"image_id": device["uuid"]}}
-            self.cinder.attach(created["id"], one["id"])
+            self.cinder.attach(created["id"], server["id"])
         if "group" in hints:
-            self.server_groups[hints["group"]]["members"].append(one["id"])
+            self.server_groups[hints["group"]]["members"].append(server["id"])
         for network in given.get("networks") or []:
             port = (
                 self.neutron.objects["ports"][network["port"]]
                 if network.get("port")
                 else self.neutron.create("ports", {"network_id": network["uuid"]})
             )
-            port |= {"device_id": one["id"], "device_owner": "compute:nova"}
-        return one
+            port |= {"device_id": server["id"], "device_owner": "compute:nova"}
+        return server
 
-    def shown_server(self, one: Thing) -> Thing:
+    def shown_server(self, server: Thing) -> Thing:
         """A server as nova shows it."""
         addresses: dict[str, list[Thing]] = {}
-        for port in self._ports_of(one):
+        for port in self._ports_of(server):
             name = self.neutron.objects["networks"][port["network_id"]]["name"]
             addresses.setdefault(name, []).extend(
                 {
@@ -162,8 +162,8 @@ class SmallCloud:
                 }
                 for ip in port["fixed_ips"]
             )
-        attached = [{"id": volume} for volume in self.cinder.of_server(one["id"])]
-        return one | {"addresses": addresses, "os-extended-volumes:volumes_attached": attached}
+        attached = [{"id": volume} for volume in self.cinder.of_server(server["id"])]
+        return server | {"addresses": addresses, "os-extended-volumes:volumes_attached": attached}
 
     def _ports_of(self, server: Thing) -> list[Thing]:
         return [p for p in self.neutron.objects["ports"].values() if p["device_id"] == server["id"]]
@@ -233,7 +233,7 @@ class SmallCloud:
                 return self._server(method, self.servers[identifier], rest, body)
         raise Answer(404, "/".join(path))
 
-    def _server(self, method: str, one: Thing, rest: list[str], body: Thing) -> Any:
+    def _server(self, method: str, server: Thing, rest: list[str], body: Thing) -> Any:
         if rest[:1] == ["os-interface"] and method == "DELETE":
             # one that nova created goes with its attachment
             del self.neutron.objects["ports"][rest[1]]
@@ -248,35 +248,35 @@ class SmallCloud:
                         "port_state": "ACTIVE",
                         "fixed_ips": p["fixed_ips"],
                     }
-                    for p in self._ports_of(one)
+                    for p in self._ports_of(server)
                 ]
             }
         if rest[:1] == ["os-volume_attachments"]:
-            return self._attachments(method, one["id"], rest[1:], body)
+            return self._attachments(method, server["id"], rest[1:], body)
         if rest == ["os-security-groups"]:
             return {"security_groups": []}
         if rest == ["metadata"]:
-            one["metadata"] |= body.get("metadata") or {}
-            return {"metadata": one["metadata"]}
+            server["metadata"] |= body.get("metadata") or {}
+            return {"metadata": server["metadata"]}
         if rest == ["action"] and "os-start" in body:
-            one["status"] = "ACTIVE"
+            server["status"] = "ACTIVE"
             raise Answer(202)
         if rest == ["action"] and "os-stop" in body:
-            one |= {"status": "SHUTOFF", "OS-EXT-STS:vm_state": "stopped"}
-            self.stopped.append(one["id"])
+            server |= {"status": "SHUTOFF", "OS-EXT-STS:vm_state": "stopped"}
+            self.stopped.append(server["id"])
             raise Answer(202)
         if method == "DELETE":
-            del self.servers[one["id"]]
-            for volume in self.cinder.of_server(one["id"]):
+            del self.servers[server["id"]]
+            for volume in self.cinder.of_server(server["id"]):
                 self.cinder.detach(volume)
                 if self.cinder.volumes[volume]["bootable"] == "true":
                     del self.cinder.volumes[volume]  # delete_on_termination
-            for port in self._ports_of(one):
+            for port in self._ports_of(server):
                 port |= {"device_id": "", "device_owner": ""}
             raise Answer(204)
         if method == "PUT":
-            one |= body["server"]
-        return {"server": self.shown_server(one)}
+            server |= body["server"]
+        return {"server": self.shown_server(server)}
 
     def _attachments(self, method: str, server: str, path: list[str], body: Thing) -> Any:
         attached = self.cinder.of_server(server)
@@ -297,9 +297,9 @@ class SmallCloud:
         """Answers for glance; `path` is below /v2."""
         if path == ["images"]:
             names, visible = query.get("name"), query.get("visibility", ["public"])
-            found = [i for i in self.images.values() if i["visibility"] in visible]
+            images = [i for i in self.images.values() if i["visibility"] in visible]
             return {
-                "images": [i for i in found if names is None or i["name"] in names],
+                "images": [i for i in images if names is None or i["name"] in names],
                 "schema": "",
                 "first": "",
             }
@@ -403,7 +403,7 @@ def serve(cloud: SmallCloud) -> Iterator[SmallCloud]:
             length = int(self.headers.get("Content-Length") or 0)
             raw = self.rfile.read(length)
             try:
-                status, found = 200, cloud.answer(self.command, self.path, json.loads(raw) if raw else {})
+                status, content = 200, cloud.answer(self.command, self.path, json.loads(raw) if raw else {})
                 if self.command == "POST":
                     status = {
                         "servers": 202,
@@ -413,8 +413,8 @@ def serve(cloud: SmallCloud) -> Iterator[SmallCloud]:
             except Answer as answer:
                 # nova's name for it; keystone's and neutron's are others
                 name = "forbidden" if answer.status == 403 else "error"
-                status, found = answer.status, {name: {"code": answer.status, "message": str(answer)}}
-            text = b"" if status == 204 else json.dumps(found).encode()
+                status, content = answer.status, {name: {"code": answer.status, "message": str(answer)}}
+            text = b"" if status == 204 else json.dumps(content).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(text)))

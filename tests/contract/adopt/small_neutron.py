@@ -69,7 +69,7 @@ class SmallNeutron:
     def create(self, kind: str, given: Thing, project: str | None = None) -> Thing:
         """Creates an object of neutron."""
         owner = project or self.project
-        one: Thing = {
+        item: Thing = {
             "id": str(uuid.uuid4()),
             "name": "",
             "description": "",
@@ -77,61 +77,61 @@ class SmallNeutron:
             "admin_state_up": True,
             "revision_number": 1,
         }
-        one |= {"project_id": owner, "tenant_id": owner, **DEFAULTS[kind], **given}
-        getattr(self, f"_new_{kind.replace('-', '_')}", lambda _: None)(one)
-        self.objects[kind][one["id"]] = one
-        return one
+        item |= {"project_id": owner, "tenant_id": owner, **DEFAULTS[kind], **given}
+        getattr(self, f"_new_{kind.replace('-', '_')}", lambda _: None)(item)
+        self.objects[kind][item["id"]] = item
+        return item
 
-    def _new_subnets(self, one: Thing) -> None:
-        hosts = ip_network(one["cidr"])
-        one.setdefault("ip_version", hosts.version)
-        one.setdefault("gateway_ip", str(hosts[1]))
-        one.setdefault("allocation_pools", [{"start": str(hosts[2]), "end": str(hosts[-2])}])
-        one.setdefault("ipv6_address_mode", None)
-        one.setdefault("ipv6_ra_mode", None)
+    def _new_subnets(self, subnet: Thing) -> None:
+        hosts = ip_network(subnet["cidr"])
+        subnet.setdefault("ip_version", hosts.version)
+        subnet.setdefault("gateway_ip", str(hosts[1]))
+        subnet.setdefault("allocation_pools", [{"start": str(hosts[2]), "end": str(hosts[-2])}])
+        subnet.setdefault("ipv6_address_mode", None)
+        subnet.setdefault("ipv6_ra_mode", None)
 
-    def _new_ports(self, one: Thing) -> None:
-        one.setdefault("mac_address", f"fa:16:3e:00:00:{next(self._macs):02x}")
-        one.setdefault("security_groups", [])
-        pairs = one.get("allowed_address_pairs") or []
-        one["allowed_address_pairs"] = [{"mac_address": one["mac_address"], **pair} for pair in pairs]
-        wanted = one.get("fixed_ips") or [{"subnet_id": s["id"]} for s in self._subnets(one["network_id"])[:1]]
-        one["fixed_ips"] = [self._address(ip) for ip in wanted]
+    def _new_ports(self, port: Thing) -> None:
+        port.setdefault("mac_address", f"fa:16:3e:00:00:{next(self._macs):02x}")
+        port.setdefault("security_groups", [])
+        pairs = port.get("allowed_address_pairs") or []
+        port["allowed_address_pairs"] = [{"mac_address": port["mac_address"], **pair} for pair in pairs]
+        fixed_ips = port.get("fixed_ips") or [{"subnet_id": s["id"]} for s in self._subnets(port["network_id"])[:1]]
+        port["fixed_ips"] = [self._address(ip) for ip in fixed_ips]
 
-    def _address(self, wanted: Thing) -> Thing:
-        subnet = self.objects["subnets"][wanted["subnet_id"]]
+    def _address(self, fixed_ip: Thing) -> Thing:
+        subnet = self.objects["subnets"][fixed_ip["subnet_id"]]
         taken = {ip["ip_address"] for port in self.objects["ports"].values() for ip in port["fixed_ips"]}
         free = next(str(h) for h in ip_network(subnet["cidr"]).hosts() if str(h) not in taken | {subnet["gateway_ip"]})
-        return {"subnet_id": subnet["id"], "ip_address": wanted.get("ip_address") or free}
+        return {"subnet_id": subnet["id"], "ip_address": fixed_ip.get("ip_address") or free}
 
-    def _new_security_groups(self, one: Thing) -> None:
+    def _new_security_groups(self, group: Thing) -> None:
         for version in ("IPv4", "IPv6"):
             self.create(
                 "security-group-rules",
-                {"security_group_id": one["id"], "direction": "egress", "ethertype": version},
-                project=one["project_id"],
+                {"security_group_id": group["id"], "direction": "egress", "ethertype": version},
+                project=group["project_id"],
             )
 
-    def _new_floatingips(self, one: Thing) -> None:
-        one["floating_ip_address"] = f"198.51.100.{10 + len(self.objects['floatingips'])}"
-        self._associate(one)
+    def _new_floatingips(self, floating_ip: Thing) -> None:
+        floating_ip["floating_ip_address"] = f"198.51.100.{10 + len(self.objects['floatingips'])}"
+        self._associate(floating_ip)
 
-    def _associate(self, one: Thing) -> None:
-        port = self.objects["ports"].get(one.get("port_id") or "")
-        one["fixed_ip_address"] = port["fixed_ips"][0]["ip_address"] if port else None
-        one["router_id"] = next(iter(self.objects["routers"]), None) if port else None
+    def _associate(self, floating_ip: Thing) -> None:
+        port = self.objects["ports"].get(floating_ip.get("port_id") or "")
+        floating_ip["fixed_ip_address"] = port["fixed_ips"][0]["ip_address"] if port else None
+        floating_ip["router_id"] = next(iter(self.objects["routers"]), None) if port else None
 
     def _subnets(self, network: str) -> list[Thing]:
         return [s for s in self.objects["subnets"].values() if s["network_id"] == network]
 
-    def shown(self, kind: str, one: Thing) -> Thing:
+    def shown(self, kind: str, item: Thing) -> Thing:
         """An object as neutron shows it."""
         if kind == "networks":
-            return one | {"subnets": [s["id"] for s in self._subnets(one["id"])]}
+            return item | {"subnets": [s["id"] for s in self._subnets(item["id"])]}
         if kind == "security-groups":
             rules = self.objects["security-group-rules"].values()
-            return one | {"security_group_rules": [r for r in rules if r["security_group_id"] == one["id"]]}
-        return one
+            return item | {"security_group_rules": [r for r in rules if r["security_group_id"] == item["id"]]}
+        return item
 
     def answer(self, method: str, path: list[str], query: Query, body: Thing) -> Any:
         """Answers a request; `path` is below /v2.0.
@@ -150,33 +150,33 @@ class SmallNeutron:
         known = self.objects[kind]
         if len(path) == 1 and method == "GET":
             ignored = {"fields", "limit", "marker", "sort_key", "sort_dir", "page_reverse"}
-            wanted = {k.replace("tenant_id", "project_id"): v for k, v in query.items() if k not in ignored}
-            found = [
-                o for o in known.values() if all(str(o.get(k)).lower() in map(str.lower, v) for k, v in wanted.items())
+            filters = {k.replace("tenant_id", "project_id"): v for k, v in query.items() if k not in ignored}
+            matching = [
+                o for o in known.values() if all(str(o.get(k)).lower() in map(str.lower, v) for k, v in filters.items())
             ]
-            visible = [o for o in found if kind != "ports" or o["project_id"] == self.project]
+            visible = [o for o in matching if kind != "ports" or o["project_id"] == self.project]
             return {kind.replace("-", "_"): [self.shown(kind, o) for o in visible]}
         if len(path) == 1:
             if kind == "ports":
                 self._refuse_port(body[single])
             return {single: self.shown(kind, self.create(kind, body[single]))}
-        one = known.get(path[1])
-        if one is None:
+        item = known.get(path[1])
+        if item is None:
             raise Answer(404, f"{single} {path[1]} could not be found")
         if path[2:] in (["add_router_interface"], ["remove_router_interface"]):
-            return self._interface(one, path[2], body)
+            return self._interface(item, path[2], body)
         if method == "DELETE":
             del known[path[1]]
             raise Answer(204)
         if method == "PUT":
             change = dict(body[single])
             if "fixed_ips" in change:
-                kept = {ip["subnet_id"]: ip for ip in one["fixed_ips"]}
+                kept = {ip["subnet_id"]: ip for ip in item["fixed_ips"]}
                 change["fixed_ips"] = [kept.get(ip["subnet_id"]) or self._address(ip) for ip in change["fixed_ips"]]
-            one |= change
+            item |= change
             if kind == "floatingips":
-                self._associate(one)
-        return {single: self.shown(kind, one)}
+                self._associate(item)
+        return {single: self.shown(kind, item)}
 
     def _refuse_port(self, given: Thing) -> None:
         """As neutron's policy does, which comes before it looks for the security groups."""

@@ -50,7 +50,7 @@ class Storage(Place):
     def attached(self) -> dict[str, str]:
         """Name to id of the volumes of its instance."""
         volumes = self.cloud.cinder.volumes
-        return {volumes[one]["name"]: one for one in self.cloud.cinder.of_server(self.server)}
+        return {volumes[identifier]["name"]: identifier for identifier in self.cloud.cinder.of_server(self.server)}
 
     def outputs(self) -> CloudOutputs:
         """What the hosts layer gets."""

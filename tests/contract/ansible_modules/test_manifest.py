@@ -40,8 +40,8 @@ def play(tmp_path: Path, tasks: list[dict[str, Any]], *options: str, name: str =
     return done.returncode
 
 
-def probe(wanted: HostBaseline) -> dict[str, Any]:
-    files = {path: host_probe.look_at_file(path, f.digest.partition(":")[0]) for path, f in wanted.files.items()}
+def probe(desired: HostBaseline) -> dict[str, Any]:
+    files = {path: host_probe.look_at_file(path, f.digest.partition(":")[0]) for path, f in desired.files.items()}
     return {"files": files, "units": {}}
 
 
@@ -59,20 +59,20 @@ def tasks(tmp_path: Path) -> list[dict[str, Any]]:
 
 def test_files_are_recorded_without_their_content_and_modifications_found(tmp_path: Path, paths: SitePaths) -> None:
     assert play(tmp_path, tasks(tmp_path)) == 0
-    found = baseline.load(paths, "hosts", "box")
-    assert found is not None
-    assert {Path(p).name: f.mode for p, f in found.files.items()} == {"secret": "0600", "one": "0640", "two": "0640"}
+    recorded = baseline.load(paths, "hosts", "box")
+    assert recorded is not None
+    assert {Path(p).name: f.mode for p, f in recorded.files.items()} == {"secret": "0600", "one": "0640", "two": "0640"}
     text = (baseline.directory(paths, "hosts") / "box.json").read_text()
     assert "do not tell" not in text
-    assert compare(Layer.HOSTS, "box", found, probe(found)) == []
+    assert compare(Layer.HOSTS, "box", recorded, probe(recorded)) == []
     assert play(tmp_path, tasks(tmp_path)) == 0  # unchanged tasks are recorded as well
-    assert baseline.load(paths, "hosts", "box") == found
+    assert baseline.load(paths, "hosts", "box") == recorded
     assert [p.name for p in (paths.root / "manifests").iterdir()] == ["hosts"]
     # each way to change a file by hand is found
     (tmp_path / "secret").write_text("another\n")
     (tmp_path / "one").chmod(0o666)
     (tmp_path / "two").unlink()
-    drift = compare(Layer.HOSTS, "box", found, probe(found))
+    drift = compare(Layer.HOSTS, "box", recorded, probe(recorded))
     assert {(Path(d.object).name, d.property) for d in drift} == {
         ("secret", "content"),
         ("one", "mode"),
@@ -101,10 +101,10 @@ def test_a_file_that_the_run_takes_away_again_is_not_missed(tmp_path: Path, path
         {"name": "back", "ansible.builtin.copy": {"dest": str(tmp_path / "two"), "content": "y\n", "mode": "0640"}},
     ]
     assert play(tmp_path, tasks(tmp_path) + gone) == 0
-    found = baseline.load(paths, "hosts", "box")
-    assert found is not None
-    assert sorted(Path(p).name for p in found.files) == ["join.conf", "two"]
-    assert compare(Layer.HOSTS, "box", found, probe(found)) == []
+    recorded = baseline.load(paths, "hosts", "box")
+    assert recorded is not None
+    assert sorted(Path(p).name for p in recorded.files) == ["join.conf", "two"]
+    assert compare(Layer.HOSTS, "box", recorded, probe(recorded)) == []
 
 
 def test_a_failed_run_leaves_the_manifest_of_the_last_success(tmp_path: Path, paths: SitePaths) -> None:
@@ -120,9 +120,9 @@ def test_a_run_with_tags_adds_and_forgets_nothing(tmp_path: Path, paths: SitePat
     tagged = tasks(tmp_path)
     tagged[1]["tags"] = ["some"]
     assert play(tmp_path, tagged, "--tags", "some") == 0
-    found = baseline.load(paths, "hosts", "box")
-    assert found is not None
-    assert {Path(p).name for p in found.files} == {"secret", "one", "two"}
+    recorded = baseline.load(paths, "hosts", "box")
+    assert recorded is not None
+    assert {Path(p).name for p in recorded.files} == {"secret", "one", "two"}
 
 
 def test_a_dry_run_records_nothing(tmp_path: Path, paths: SitePaths) -> None:
@@ -131,7 +131,7 @@ def test_a_dry_run_records_nothing(tmp_path: Path, paths: SitePaths) -> None:
 
 
 def test_a_unit_is_compared_with_what_systemd_reports() -> None:
-    wanted = HostBaseline.model_validate(
+    desired = HostBaseline.model_validate(
         {
             "units": {
                 "kept": {"active": True, "enabled": True},
@@ -150,7 +150,7 @@ def test_a_unit_is_compared_with_what_systemd_reports() -> None:
         "gone": {**plain, "ActiveState": "inactive", "LoadState": "not-found"},
         "not-needed-here": {**plain, "ActiveState": "inactive", "ConditionResult": "no"},
     }
-    drift = compare(Layer.HOSTS, "box", wanted, {"files": {}, "units": units})
+    drift = compare(Layer.HOSTS, "box", desired, {"files": {}, "units": units})
     assert [(d.object, d.property, d.wanted, d.found) for d in drift] == [
         ("box: stopped", "ActiveState", "active", "inactive"),
         ("box: masked", "UnitFileState", "enabled", "masked"),

@@ -106,6 +106,6 @@ def test_the_operator_chooses_the_strategy(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setenv("ANSIBLE_STRATEGY", "linear")
     assert playbook_environment()["ANSIBLE_STRATEGY"] == "linear"
     monkeypatch.delenv("ANSIBLE_STRATEGY")
-    found = playbook_environment()
-    assert found["ANSIBLE_STRATEGY"] == "strata_linear"
-    assert (Path(found["ANSIBLE_STRATEGY_PLUGINS"]) / "strata_linear.py").is_file()
+    environment = playbook_environment()
+    assert environment["ANSIBLE_STRATEGY"] == "strata_linear"
+    assert (Path(environment["ANSIBLE_STRATEGY_PLUGINS"]) / "strata_linear.py").is_file()

@@ -35,8 +35,8 @@ def run(files: list[dict[str, str]], *options: str, **arguments: str) -> dict[st
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.partition("=>")[2])
-    return found
+    result: dict[str, Any] = json.loads(done.stdout.partition("=>")[2])
+    return result
 
 
 def test_files_are_written_once_with_their_modes(tmp_path: Path) -> None:
@@ -75,10 +75,10 @@ def test_check_mode_only_reports(tmp_path: Path) -> None:
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give a file to somebody else")
 def test_files_belong_to_whom_they_are_given(tmp_path: Path) -> None:
     file = tmp_path / "made" / "key.pem"
-    wanted = [{"path": str(file), "content": "key", "mode": "0640", "owner": "nobody", "group": "daemon"}]
-    assert run(wanted)["changed"]
+    files = [{"path": str(file), "content": "key", "mode": "0640", "owner": "nobody", "group": "daemon"}]
+    assert run(files)["changed"]
     assert (file.owner(), file.group(), file.parent.group()) == ("nobody", "daemon", "daemon")
-    assert not run(wanted)["changed"]
+    assert not run(files)["changed"]
     os.chown(file, 0, 0)
-    assert run(wanted)["changed"]
+    assert run(files)["changed"]
     assert (file.owner(), file.group()) == ("nobody", "daemon")

@@ -55,8 +55,8 @@ def states() -> list[PlatformState]:
     """Of every site with a cluster, the lab first."""
     base = {name: f"registry.example.org:5000/strata/{name}@{DIGEST}" for name in ("pause", "pod-base")}
     images = ImageOutputs(images={**IMAGES.images, **base})
-    found = [replace(state_of(file), images=images) for file in SITES.values()]
-    return sorted((one for one in found if one.site.cluster), key=lambda state: state.site.name != "lab")
+    loaded = [replace(state_of(file), images=images) for file in SITES.values()]
+    return sorted((state for state in loaded if state.site.cluster), key=lambda state: state.site.name != "lab")
 
 
 def state_with(service: Service[Any]) -> PlatformState:
@@ -120,9 +120,9 @@ def objects(name: str) -> list[Object]:
     return template(case, case.release.values(case.state))
 
 
-def pods(found: list[Object]) -> Iterator[Object]:
+def pods(items: list[Object]) -> Iterator[Object]:
     """The pods and pod templates among objects."""
-    for item in found:
+    for item in items:
         inner: Any = item
         for step in POD_PATHS.get(item["kind"], ("spec", "template")):
             inner = inner.get(step, {}) if isinstance(inner, dict) else {}
@@ -160,11 +160,11 @@ def schemas(schema: Any, path: str = "") -> Iterator[tuple[str, Object]]:
 
 def without_default(schema: Object, defaults: Object, path: str = "") -> Iterator[str]:
     """Keys of the schema that values.yaml does not show; where a default is empty, any may be set."""
-    for key, found in schema.get("properties", {}).items():
+    for key, subschema in schema.get("properties", {}).items():
         if key not in defaults and key != "global":
             yield f"{path}{key}"
         elif isinstance(defaults.get(key), dict) and defaults[key]:
-            yield from without_default(found, defaults[key], f"{path}{key}.")
+            yield from without_default(subschema, defaults[key], f"{path}{key}.")
 
 
 @every
@@ -174,10 +174,10 @@ def test_its_schema_refuses_unknown_keys_and_covers_its_values(case: Case) -> No
     assert schema["additionalProperties"] is False
     assert set(defaults) <= set(schema["properties"])
     assert not is_own(case) or not list(without_default(schema, defaults))
-    for path, found in schemas(schema):
+    for path, subschema in schemas(schema):
         # entries of lists may be objects of Kubernetes or of the service's own configuration
-        if is_own(case) and "properties" in found and "/items" not in path:
-            assert "additionalProperties" in found, f"{path} takes unknown keys"
+        if is_own(case) and "properties" in subschema and "/items" not in path:
+            assert "additionalProperties" in subschema, f"{path} takes unknown keys"
     values = case.release.values(case.state)
     done = helm(case, {**values, "mistyped": 1}, "template", case.release.name)
     assert done.returncode != 0
@@ -194,10 +194,10 @@ def test_images_are_those_of_the_site_by_digest(case: Case) -> None:
 @every
 def test_pods_run_without_rights(case: Case) -> None:
     own = case.own_namespace
-    found = list(pods(objects(case.release.name)))
+    all_pods = list(pods(objects(case.release.name)))
     upstream = any(isinstance(need, UpstreamChart) for need in case.service.needs(case.service.of(case.state.site)))
-    assert found or upstream or case.release.chart != case.service.name
-    for pod in found:
+    assert all_pods or upstream or case.release.chart != case.service.name
+    for pod in all_pods:
         spec = pod["spec"]
         general = spec.get("securityContext", {})
         restricted = own is None or own.pod_security == "restricted"
@@ -220,9 +220,9 @@ def test_pods_run_without_rights(case: Case) -> None:
 
 @every
 def test_only_pods_with_rights_in_the_cluster_have_a_token(case: Case) -> None:
-    found = objects(case.release.name)
-    bound = {s["name"] for item in found if item["kind"].endswith("RoleBinding") for s in item["subjects"]}
-    for pod in pods(found):
+    items = objects(case.release.name)
+    bound = {s["name"] for item in items if item["kind"].endswith("RoleBinding") for s in item["subjects"]}
+    for pod in pods(items):
         if pod["spec"].get("serviceAccountName") not in bound:
             assert pod["spec"].get("automountServiceAccountToken") is False
 
@@ -237,25 +237,25 @@ def test_pods_have_a_priority_that_the_service_needs(case: Case) -> None:
 
 @every
 def test_secrets_come_from_outside_and_change_the_pods(case: Case) -> None:
-    found = objects(case.release.name)
-    assert not is_own(case) or "Secret" not in {item["kind"] for item in found}
+    items = objects(case.release.name)
+    assert not is_own(case) or "Secret" not in {item["kind"] for item in items}
     if case.release.chart != case.service.name or not service_context(case.service, case.state).secret_data():
         return
-    assert case.service.secret_name in json.dumps([pod["spec"] for pod in pods(found)])
+    assert case.service.secret_name in json.dumps([pod["spec"] for pod in pods(items)])
     secrets = copy.deepcopy(case.state.secrets)
     assert isinstance(secrets, MadeUpSecrets)
     secrets.stored |= {name: f"{value} rotated" for name, value in secrets.stored.items() if name != FINGERPRINT_KEY}
     rotated = case.release.values(replace(case.state, secrets=secrets))
-    assert list(pods(template(case, rotated))) != list(pods(found))
+    assert list(pods(template(case, rotated))) != list(pods(items))
 
 
 @every
 def test_each_pod_is_closed_by_a_network_policy(case: Case) -> None:
-    found = objects(case.release.name)
+    items = objects(case.release.name)
     if case.own_namespace is not None:
         return  # the namespace's own policy covers all its pods
-    policies = [item["spec"] for item in found if item["kind"] == "NetworkPolicy"]
-    for pod in pods(found):
+    policies = [item["spec"] for item in items if item["kind"] == "NetworkPolicy"]
+    for pod in pods(items):
         labels = pod["metadata"]["labels"]
         covering = [p for p in policies if p["podSelector"].get("matchLabels", {}).items() <= labels.items()]
         assert {kind for policy in covering for kind in policy["policyTypes"]} == {"Ingress", "Egress"}, labels
@@ -263,18 +263,20 @@ def test_each_pod_is_closed_by_a_network_policy(case: Case) -> None:
 
 @every
 def test_its_ingress_has_its_name_and_leads_to_its_pods(case: Case) -> None:
-    found = objects(case.release.name)
-    ingresses = [item["spec"] for item in found if item["kind"] == "Ingress"]
+    items = objects(case.release.name)
+    ingresses = [item["spec"] for item in items if item["kind"] == "Ingress"]
     rules = [rule for spec in ingresses for rule in spec["rules"]]
-    names = [one for one in published(case.state.site) if one.key == case.service.key and case.release.address]
-    assert {rule["host"] for rule in rules} == {one.host for one in names}
+    names = [
+        service for service in published(case.state.site) if service.key == case.service.key and case.release.address
+    ]
+    assert {rule["host"] for rule in rules} == {service.host for service in names}
     # the address at a name that services share has a path of this one
     paths = {(rule["host"], path["path"]) for rule in rules for path in rule["http"]["paths"]}
-    assert {(one.host, one.path) for one in names if one.path != "/"} <= paths
+    assert {(service.host, service.path) for service in names if service.path != "/"} <= paths
     assert {spec["ingressClassName"] for spec in ingresses} <= {"traefik"}
-    by_name = {item["metadata"]["name"]: item["spec"] for item in found if item["kind"] == "Service"}
+    by_name = {item["metadata"]["name"]: item["spec"] for item in items if item["kind"] == "Service"}
     assert not [name for name, spec in by_name.items() if spec.get("type", "ClusterIP") != "ClusterIP"]
-    templates = [pod["metadata"]["labels"] for pod in pods(found)]
+    templates = [pod["metadata"]["labels"] for pod in pods(items)]
     for path in (path for spec in ingresses for rule in spec["rules"] for path in rule["http"]["paths"]):
         backend = path["backend"]["service"]
         service = by_name[backend["name"]]
@@ -321,8 +323,8 @@ def test_a_real_api_server_takes_its_objects_without_a_warning(
     namespace = api_server.namespace(f"check-{case.release.name}", own.pod_security if own else "restricted")
     # those of a tenant's namespace as if the check's were the tenant's
     own_names = {None, *(tenant.name for tenant in case.state.site.platform.tenants)}
-    found = copy.deepcopy(objects(case.release.name))
-    inside = [item for item in found if item["metadata"].pop("namespace", None) in own_names]
+    items = copy.deepcopy(objects(case.release.name))
+    inside = [item for item in items if item["metadata"].pop("namespace", None) in own_names]
     done = api_server.dry_run(namespace, yaml.safe_dump_all(inside))
     assert (done.returncode, done.stderr) == (0, "")
 

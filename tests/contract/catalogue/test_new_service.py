@@ -52,12 +52,14 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Copy:
     """With a new service."""
     root = tmp_path_factory.mktemp("new") / "strata"
     shutil.copytree(REPOSITORY, root, ignore=shutil.ignore_patterns(*LEFT_OUT), symlinks=True)
-    found = Copy(root)
-    found.run("git", "init", "--quiet")
-    found.run("git", "add", "--all")
-    found.run("git", "-c", "user.name=test", "-c", "user.email=test@localhost", "commit", "--quiet", "--message=before")
-    assert NAME in found.strata("new-service", NAME)
-    return found
+    checkout = Copy(root)
+    checkout.run("git", "init", "--quiet")
+    checkout.run("git", "add", "--all")
+    checkout.run(
+        "git", "-c", "user.name=test", "-c", "user.email=test@localhost", "commit", "--quiet", "--message=before"
+    )
+    assert NAME in checkout.strata("new-service", NAME)
+    return checkout
 
 
 def test_only_its_folders_and_the_generated_reference_change(copy: Copy) -> None:
@@ -78,7 +80,7 @@ def test_it_is_validated_planned_and_explained(copy: Copy) -> None:
         file.write_text(yaml.safe_dump(content))
         assert "is valid" in copy.strata("validate", "lab")
         releases = json.loads(copy.strata("plan", "lab", "--json", "--offline"))["platform"]["releases"]
-        (release,) = (one for one in releases if one["name"] == NAME)
+        (release,) = (release for release in releases if release["name"] == NAME)
         assert release["address"] == f"https://{NAME}.lab.strata.test/"
         assert release["namespace"] == "strata-system"
         assert "Number of pods" in copy.strata("explain", "lab", f"platform.services.{KEY}.replicas")
@@ -106,7 +108,9 @@ def test_its_lock_pins_what_the_package_s_does(copy: Copy) -> None:
 
 
 def locked(project: Path) -> set[tuple[str, str]]:
-    return {(one["name"], one["version"]) for one in tomllib.loads((project / "uv.lock").read_text())["package"]}
+    return {
+        (package["name"], package["version"]) for package in tomllib.loads((project / "uv.lock").read_text())["package"]
+    }
 
 
 def test_its_code_and_chart_are_clean(copy: Copy) -> None:

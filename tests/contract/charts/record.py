@@ -49,29 +49,29 @@ def names(values: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
 def record(directory: Path) -> dict[str, Any]:
     """What the chart accepts."""
     name = yaml.safe_load((directory / "Chart.yaml").read_text())["name"]
-    found: dict[str, Any] = {"version": load_versions().charts[name].version}
+    content: dict[str, Any] = {"version": load_versions().charts[name].version}
     for file in (directory / "values.schema.json", directory / "values.schema.yaml"):
         if file.exists():
-            return found | {"schema": without_remarks(yaml.safe_load(file.read_text()))}
+            return content | {"schema": without_remarks(yaml.safe_load(file.read_text()))}
     definitions = CUSTOM_RESOURCES.get(name)
     crds = {"customResources": custom_resources(directory, definitions)} if definitions else {}
-    return found | {"names": sorted(names(yaml.safe_load((directory / "values.yaml").read_text())))} | crds
+    return content | {"names": sorted(names(yaml.safe_load((directory / "values.yaml").read_text())))} | crds
 
 
 def custom_resources(directory: Path, plurals: Collection[str]) -> list[dict[str, Any]]:
     """The chart's definitions of custom resources: the stored version without descriptions and conversion."""
     command = ["template", "record", str(directory), "--kube-version", "1.35.4"]
     done = subprocess.run([str(HELM), *command], capture_output=True, text=True, check=True)
-    found = []
+    resources = []
     for item in yaml.safe_load_all(done.stdout):
         if item and item["kind"] == "CustomResourceDefinition" and item["spec"]["names"]["plural"] in plurals:
             spec = item["spec"]
             kept = {key: spec[key] for key in ("group", "names", "scope")}
             stored = [without_remarks(version) for version in spec["versions"] if version["storage"]]
             metadata = {"name": item["metadata"]["name"]}
-            found.append({"apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": metadata,
+            resources.append({"apiVersion": item["apiVersion"], "kind": item["kind"], "metadata": metadata,
                           "spec": {**kept, "versions": stored}})  # fmt: skip
-    return found
+    return resources
 
 
 if __name__ == "__main__":

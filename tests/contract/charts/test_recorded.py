@@ -39,20 +39,20 @@ Values = dict[str, Any]
 
 
 def recorded(chart: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((RECORDED / f"{chart}.json").read_text())
-    return found
+    content: dict[str, Any] = json.loads((RECORDED / f"{chart}.json").read_text())
+    return content
 
 
 @cache
 def written() -> dict[str, tuple[Release, Values]]:
     """Site and chart to the release and its values, for every release of another project's chart."""
-    found = {}
+    values = {}
     for name, file in (SITES | COMPLETE).items():
         state = state_of(file)
         for release in releases(state.site):
             if release.chart in PINNED:
-                found[f"{name}-{release.chart}"] = (release, json.loads(json.dumps(release.values(state))))
-    return found
+                values[f"{name}-{release.chart}"] = (release, json.loads(json.dumps(release.values(state))))
+    return values
 
 
 def unknown(values: Any, schema: Any, path: str = "") -> Iterator[str]:
@@ -106,8 +106,8 @@ def directory(chart: str) -> Path | None:
     """The project's chart on this machine."""
     if (setting := os.environ.get("STRATA_UPSTREAM_CHARTS")) and (Path(setting) / chart / "Chart.yaml").is_file():
         return Path(setting) / chart
-    (found,) = (one for one in charts.report() if one.name == chart)
-    return found.path if found.source in ("mirror", "release") else None
+    (entry,) = (entry for entry in charts.report() if entry.name == chart)
+    return entry.path if entry.source in ("mirror", "release") else None
 
 
 @pytest.mark.parametrize("chart", sorted(PINNED))

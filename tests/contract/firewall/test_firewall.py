@@ -150,8 +150,8 @@ def test_a_machine_accepts_what_its_roles_and_access_name(
             answers = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
         finally:
             server.terminate()
-    found: dict[int, set[str]] = {port: set() for port in ports}
+    accepted: dict[int, set[str]] = {port: set() for port in ports}
     for (_, port, source), reached in zip(probes, answers, strict=True):
         if reached:
-            found[port].add(source)
-    assert found == {port: clients - {machine} for port, clients in OPEN[machine].items()}
+            accepted[port].add(source)
+    assert accepted == {port: clients - {machine} for port, clients in OPEN[machine].items()}

@@ -52,8 +52,8 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "vars": {**config, "nvidia": {"kubernetes_common_nvidia_runtime": True}, "wanted": EXPRESSIONS},
     }
     play_it(folder, play, FACTS)
-    found: dict[str, Any] = json.loads((folder / "out.json").read_text())
-    return found
+    output: dict[str, Any] = json.loads((folder / "out.json").read_text())
+    return output
 
 
 def test_other_nodes_keep_their_container_runtime(rendered: dict[str, Any]) -> None:

@@ -35,8 +35,8 @@ def helm(*arguments: str, values: dict[str, Any]) -> subprocess.CompletedProcess
 
 
 def values_of(chart: str) -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load((HERE / "values" / f"{chart}.yaml").read_text())
-    return found
+    values: dict[str, Any] = yaml.safe_load((HERE / "values" / f"{chart}.yaml").read_text())
+    return values
 
 
 def template(chart: str, values: dict[str, Any]) -> subprocess.CompletedProcess[str]:
@@ -46,8 +46,8 @@ def template(chart: str, values: dict[str, Any]) -> subprocess.CompletedProcess[
 def rendered(chart: str, values: dict[str, Any] | None = None) -> list[dict[str, Any]]:
     done = template(chart, values_of(chart) if values is None else values)
     assert done.returncode == 0, done.stderr
-    found = [d for d in yaml.safe_load_all(done.stdout) if d]
-    return sorted(found, key=lambda d: (d["kind"], d["metadata"]["name"]))
+    documents = [d for d in yaml.safe_load_all(done.stdout) if d]
+    return sorted(documents, key=lambda d: (d["kind"], d["metadata"]["name"]))
 
 
 @pytest.mark.parametrize("chart", CHARTS)
@@ -88,19 +88,19 @@ def test_the_device_plugin_is_pinned_and_confined() -> None:
 
 def test_the_device_plugin_can_be_left_out() -> None:
     left = {"devicePlugin": {"enabled": False}}
-    found = rendered("cluster-base", left)
-    assert {d["kind"] for d in found} == {"StorageClass", "PriorityClass", "NetworkPolicy", *ADMISSION}
-    assert [d["metadata"]["name"] for d in found if d["kind"] == "NetworkPolicy"] == ["check-dns"]
-    found = rendered("cluster-base", {**left, "networkPolicies": {"enabled": False}})
-    assert {d["kind"] for d in found} == {"StorageClass", "PriorityClass", *ADMISSION}
+    objects = rendered("cluster-base", left)
+    assert {d["kind"] for d in objects} == {"StorageClass", "PriorityClass", "NetworkPolicy", *ADMISSION}
+    assert [d["metadata"]["name"] for d in objects if d["kind"] == "NetworkPolicy"] == ["check-dns"]
+    objects = rendered("cluster-base", {**left, "networkPolicies": {"enabled": False}})
+    assert {d["kind"] for d in objects} == {"StorageClass", "PriorityClass", *ADMISSION}
 
 
 def test_dns_may_reach_the_api_servers_alone() -> None:
     servers = {"networks": ["10.77.0.12/32"], "port": 6443}
-    found = rendered(
+    objects = rendered(
         "cluster-base", {**values_of("cluster-base"), "networkPolicies": {"enabled": True, "apiServer": servers}}
     )
-    policy = next(d for d in found if d["metadata"]["name"] == "check-dns")
+    policy = next(d for d in objects if d["metadata"]["name"] == "check-dns")
     assert policy["spec"]["egress"][0] == {
         "ports": [{"port": 6443, "protocol": "TCP"}],
         "to": [{"ipBlock": {"cidr": "10.77.0.12/32"}}],
@@ -122,11 +122,11 @@ def test_a_tenant_may_not_use_what_it_was_not_given() -> None:
 
 def test_a_namespaces_reader_lists_nodes_and_pods_and_nothing_else() -> None:
     assert not [d for d in rendered("namespace") if d["kind"].startswith("ClusterRole")]
-    found = {d["kind"]: d for d in rendered("namespace", {**values_of("namespace"), "reader": "hub"})}
-    assert found["ClusterRole"]["rules"] == [{"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list"]}]
-    binding = found["ClusterRoleBinding"]
+    by_kind = {d["kind"]: d for d in rendered("namespace", {**values_of("namespace"), "reader": "hub"})}
+    assert by_kind["ClusterRole"]["rules"] == [{"apiGroups": [""], "resources": ["nodes", "pods"], "verbs": ["list"]}]
+    binding = by_kind["ClusterRoleBinding"]
     assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "hub", "namespace": "notebooks"}]
-    assert binding["roleRef"]["name"] == found["ClusterRole"]["metadata"]["name"] == "strata-notebooks-hub"
+    assert binding["roleRef"]["name"] == by_kind["ClusterRole"]["metadata"]["name"] == "strata-notebooks-hub"
 
 
 def test_network_policies_can_be_left_out() -> None:
@@ -180,10 +180,10 @@ def objects_of(schema: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any
 @pytest.mark.parametrize("chart", CHARTS)
 def test_no_object_takes_unknown_keys(chart: str) -> None:
     schema = json.loads((REPOSITORY / "helm" / chart / "values.schema.json").read_text())
-    for path, found in objects_of(schema):
+    for path, subschema in objects_of(schema):
         if path != "/properties/global":
-            assert "additionalProperties" in found, path
-            assert found["additionalProperties"] is not True, path
+            assert "additionalProperties" in subschema, path
+            assert subschema["additionalProperties"] is not True, path
 
 
 @pytest.mark.parametrize("chart", CHARTS)

@@ -107,8 +107,8 @@ def test_members_keep_their_hands_off(server: ApiServer) -> None:
     assert made(server, HUB, reservation("jupyter-bob")) == ""
 
     def denied() -> str | None:
-        found = run(server, MEMBER, "label", "pod", "reservation-jupyter-bob", "seen=yes", "--overwrite")
-        return None if "reservations are for the site's services" in found else f"the policy to be observed: {found}"
+        output = run(server, MEMBER, "label", "pod", "reservation-jupyter-bob", "seen=yes", "--overwrite")
+        return None if "reservations are for the site's services" in output else f"the policy to be observed: {output}"
 
     assert wait_until(denied, 120) is None
     name, ungate = "reservation-jupyter-bob", '[{"op": "remove", "path": "/spec/schedulingGates"}]'
@@ -133,5 +133,5 @@ def test_members_keep_their_hands_off(server: ApiServer) -> None:
 def test_a_namespace_that_is_deleted_loses_its_reservations(server: ApiServer) -> None:
     assert made(server, HUB, reservation("jupyter-carol")) == ""
     assert run(server, NAMESPACES, "delete", "pod", "reservation-jupyter-carol") == ""
-    found = made(server, JOBS, ordinary("of-a-members-job", **{RESERVATION: "server"}))
-    assert "reservations are for" in found
+    output = made(server, JOBS, ordinary("of-a-members-job", **{RESERVATION: "server"}))
+    assert "reservations are for" in output

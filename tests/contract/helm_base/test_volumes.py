@@ -73,5 +73,5 @@ def test_claims_and_volumes_are_accepted(api_server: ApiServer) -> None:
     for manifest in manifests:
         done = create(api_server, manifest["metadata"].get("namespace", "default"), manifest)
         assert done.returncode == 0, done.stderr
-    found = json.loads(api_server.kubectl("get", "persistentvolumes", "--output", "json"))["items"]
-    assert {v["spec"]["claimRef"]["namespace"] for v in found} == {"strata-system", "research"}
+    volumes = json.loads(api_server.kubectl("get", "persistentvolumes", "--output", "json"))["items"]
+    assert {v["spec"]["claimRef"]["namespace"] for v in volumes} == {"strata-system", "research"}

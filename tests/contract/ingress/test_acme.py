@@ -63,13 +63,13 @@ def acme_server(programs: dict[str, str], directory: Path, port: int, validated:
 
     def responds() -> bool:
         try:
-            found = requests.get(
+            response = requests.get(
                 f"https://127.0.0.1:{management}/roots/0", verify=str(directory / "ca.pem"), timeout=60
             )
         except requests.ConnectionError:
             return False
-        root.write_text(found.text)
-        return found.ok
+        root.write_text(response.text)
+        return response.ok
 
     with ExitStack() as stack:
         log = stack.enter_context((directory / "acme.log").open("w"))

@@ -71,11 +71,11 @@ def test_certificate_is_a_secret_that_no_value_holds() -> None:
     assert "BEGIN" not in json.dumps(values())
 
 
-@pytest.mark.parametrize(("own", "found", "surge"), [(None, "nfs", 1), ("ceph", "ceph", 0)])
-def test_requested_certificates_are_in_a_volume(own: str | None, found: str, surge: int) -> None:
+@pytest.mark.parametrize(("own", "expected", "surge"), [(None, "nfs", 1), ("ceph", "ceph", 0)])
+def test_requested_certificates_are_in_a_volume(own: str | None, expected: str, surge: int) -> None:
     """A volume of another class than NFS may be attached to one node only."""
     objects = render(values(ACME.model_copy(update={"storage_class": own}), "authority"))
-    assert objects["PersistentVolumeClaim", "traefik"]["spec"]["storageClassName"] == found
+    assert objects["PersistentVolumeClaim", "traefik"]["spec"]["storageClassName"] == expected
     update = objects["Deployment", "traefik"]["spec"]["strategy"]
     assert update == {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1 - surge, "maxSurge": surge}}
     mounts = pod(objects)["containers"][0]["volumeMounts"]

@@ -92,9 +92,9 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
     finally:
         left.unlink()
     (wheel,) = directory.glob("*.whl")
-    found = Installed(wheel, directory)
-    found.install()
-    return found
+    installation = Installed(wheel, directory)
+    installation.install()
+    return installation
 
 
 def test_the_wheel_has_what_a_site_needs_and_nothing_of_the_lab(installed: Installed) -> None:

@@ -59,7 +59,7 @@ for number in range(hosts):
             "PUT", f"/resource_providers/{child}/inventories", {"resource_provider_generation": 0, "inventories": total}
         )
 # as nova asks for one instance with all cards of a host, a group for each; but for the limit, which is applied at last
-groups = "".join(f"&resources{one}={CARD}:1" for one in range(1, cards + 1))
+groups = "".join(f"&resources{number}={CARD}:1" for number in range(1, cards + 1))
 begin = time.monotonic()
 found = ask("GET", f"/allocation_candidates?resources=VCPU:8,MEMORY_MB:4096{groups}&group_policy=none")
 seconds = time.monotonic() - begin

@@ -182,9 +182,9 @@ class Rendering:
                 if (self.package / "roles" / role / part).is_dir() and not (directory / part).exists():
                     (directory / part).symlink_to(self.package / "roles" / role / part)
             tasks = yaml.safe_load((self.package / "roles" / role / "tasks" / "config.yml").read_text())
-            wanted = [t for t in tasks if t["name"] in ("Ensuring config directories exist", "Copying over nova.conf")]
-            assert len(wanted) == 2, f"{role}: {[t['name'] for t in tasks]}"
-            (directory / "tasks" / "main.yml").write_text(yaml.safe_dump(wanted, sort_keys=False))
+            chosen = [t for t in tasks if t["name"] in ("Ensuring config directories exist", "Copying over nova.conf")]
+            assert len(chosen) == 2, f"{role}: {[t['name'] for t in tasks]}"
+            (directory / "tasks" / "main.yml").write_text(yaml.safe_dump(chosen, sort_keys=False))
             plays.append({"name": role, "hosts": hosts, "gather_facts": False, "roles": [role]})
         for part in ("group_vars", "filter_plugins", "action_plugins", "module_utils", "library"):
             if not (place / part).exists():

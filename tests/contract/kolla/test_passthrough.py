@@ -39,13 +39,13 @@ def context(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SiteContext:
         (programs / tool).write_text("#!/bin/sh\n")
         (programs / tool).chmod(0o755)
     monkeypatch.setenv("PATH", str(programs), prepend=":")
-    found = SiteContext.load(find_site("tacc"))
-    assert found.site.cloud is not None
-    hosts = [host for host in found.site.cloud.hypervisors if host.name in ("c01", "gpu01", "gpu02")]
+    loaded = SiteContext.load(find_site("tacc"))
+    assert loaded.site.cloud is not None
+    hosts = [host for host in loaded.site.cloud.hypervisors if host.name in ("c01", "gpu01", "gpu02")]
     hosts = [host.model_copy(update={"accelerators": CARDS}) if host.accelerators else host for host in hosts]
-    cloud = found.site.cloud.model_copy(update={"hypervisors": tuple(hosts)})
-    found.paths.create()
-    return SiteContext(found.site.model_copy(update={"cloud": cloud}), found.site_file, found.paths)
+    cloud = loaded.site.cloud.model_copy(update={"hypervisors": tuple(hosts)})
+    loaded.paths.create()
+    return SiteContext(loaded.site.model_copy(update={"cloud": cloud}), loaded.site_file, loaded.paths)
 
 
 def deployed(context: SiteContext, nova: SmallNova) -> None:

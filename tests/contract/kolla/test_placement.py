@@ -24,7 +24,7 @@ def test_candidates_are_bounded_and_of_every_host(openstack_python: Path, tmp_pa
     command = [str(openstack_python), str(HERE / "placement_candidates.py"), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    found = json.loads(done.stdout)
-    print(found)
-    assert found["candidates"] == found["whole"] == MOST_CANDIDATES
-    assert found["hosts"] == HOSTS
+    output = json.loads(done.stdout)
+    print(output)
+    assert output["candidates"] == output["whole"] == MOST_CANDIDATES
+    assert output["hosts"] == HOSTS

@@ -32,8 +32,8 @@ def read_nova(python: Path, file: Path, site: Site, address: str = "0000:3b:00.0
     command = [str(python), str(HERE / "nova_reads.py"), str(file), json.dumps(cards), json.dumps(flavors), address]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    output: dict[str, Any] = json.loads(done.stdout)
+    return output
 
 
 def check_nova(rendering: Rendering, python: Path) -> None:
@@ -44,28 +44,28 @@ def check_nova(rendering: Rendering, python: Path) -> None:
     places |= {("nova-compute", h.name): dict(h.accelerators) for h in cloud.hypervisors}
     chosen = {h.name: h.pci_passthrough.addresses for h in cloud.hypervisors if h.pci_passthrough}
     for (service, host), accelerators in places.items():
-        found = read_nova(python, rendering.file(host, service, "nova.conf"), site)
-        assert found["wrong"] == [], host
+        configuration = read_nova(python, rendering.file(host, service, "nova.conf"), site)
+        assert configuration["wrong"] == [], host
         if host not in chosen:
-            assert found["takes"] == sorted(known[kind].pci_id for kind in accelerators), host
+            assert configuration["takes"] == sorted(known[kind].pci_id for kind in accelerators), host
         for flavor in cloud.flavors:
-            wanted = [(n, known[kind]) for kind, n in flavor.accelerators.items()]
-            assert found["requests"][flavor.name] == sorted(
-                [n, card.vendor_id, card.product_id, card.device_type] for n, card in wanted
+            requested = [(n, known[kind]) for kind, n in flavor.accelerators.items()]
+            assert configuration["requests"][flavor.name] == sorted(
+                [n, card.vendor_id, card.product_id, card.device_type] for n, card in requested
             ), flavor.name
-        assert found["unknown filters"] == []
-        assert "PciPassthroughFilter" in found["filters"]
-        assert found["placement"] == [True, service == "nova-compute"]
+        assert configuration["unknown filters"] == []
+        assert "PciPassthroughFilter" in configuration["filters"]
+        assert configuration["placement"] == [True, service == "nova-compute"]
     for host, addresses in chosen.items():
         # a card of the same kind that stays with the host, or that nothing uses
         for address, expected in (*((one, True) for one in addresses), (UNUSED, False)):
-            found = read_nova(python, rendering.file(host, "nova-compute", "nova.conf"), site, address)
-            assert bool(found["takes"]) == expected, f"{host}: {address}"
+            configuration = read_nova(python, rendering.file(host, "nova-compute", "nova.conf"), site, address)
+            assert bool(configuration["takes"]) == expected, f"{host}: {address}"
     for hypervisor in cloud.hypervisors:
         if hypervisor.dedicated_cpus:
-            found = read_nova(python, rendering.file(hypervisor.name, "nova-compute", "nova.conf"), site)
-            assert found["dedicated"] == hypervisor.dedicated_cpus
-            assert found["shared"].split(",") == [str(cpu) for cpu in hypervisor.shared_cpus]
+            configuration = read_nova(python, rendering.file(hypervisor.name, "nova-compute", "nova.conf"), site)
+            assert configuration["dedicated"] == hypervisor.dedicated_cpus
+            assert configuration["shared"].split(",") == [str(cpu) for cpu in hypervisor.shared_cpus]
 
 
 @pytest.mark.xdist_group("kolla")
@@ -93,8 +93,8 @@ def test_names_are_those_of_the_pinned_package(kolla: Environment, render: Rende
 
 
 def _globals(rendering: Rendering) -> dict[str, object]:
-    found: dict[str, object] = yaml.safe_load(public_files(rendering.context.site)["globals.yml"])
-    return found
+    variables: dict[str, object] = yaml.safe_load(public_files(rendering.context.site)["globals.yml"])
+    return variables
 
 
 @pytest.mark.xdist_group("kolla")
@@ -136,9 +136,9 @@ def test_every_service_is_rendered_and_read(name: str, render: Render, openstack
             command = [str(openstack_python), str(HERE / "service_reads.py"), service, str(path)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr[-2000:]
-            found = json.loads(done.stdout)
-            assert found["wrong"] == [], file
-            assert found["read"] >= 20, file
+            output = json.loads(done.stdout)
+            assert output["wrong"] == [], file
+            assert output["read"] >= 20, file
     placement = configparser.ConfigParser(strict=False, interpolation=None)
     placement.read(rendering.output / "ctl01" / "placement-api" / "placement.conf")
     assert placement["placement"]["max_allocation_candidates"] == str(MOST_CANDIDATES)

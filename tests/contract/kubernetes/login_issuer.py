@@ -57,11 +57,11 @@ class LoginIssuer:
 @contextlib.contextmanager
 def login_issuer(directory: Path) -> Iterator[LoginIssuer]:
     """A running issuer that is not available yet; its certificate is in the directory."""
-    found = LoginIssuer()
+    issuer = LoginIssuer()
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            body = found.answer(self.path)
+            body = issuer.answer(self.path)
             answer_json(self, 503 if body is None else 200, body or {})
 
         do_POST = do_GET
@@ -70,5 +70,5 @@ def login_issuer(directory: Path) -> Iterator[LoginIssuer]:
             """Logs nothing."""
 
     with https_server(Handler, directory) as server:
-        found.ca, found.url = server.ca, f"https://127.0.0.1:{server.port}"
-        yield found
+        issuer.ca, issuer.url = server.ca, f"https://127.0.0.1:{server.port}"
+        yield issuer

@@ -76,8 +76,8 @@ class Cluster:
 @pytest.fixture(scope="module")
 def issuer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginIssuer]:
     """Does not respond yet."""
-    with login_issuer(tmp_path_factory.mktemp("issuer")) as found:
-        yield found
+    with login_issuer(tmp_path_factory.mktemp("issuer")) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
@@ -100,12 +100,12 @@ def cluster(
     template = "kube_control_plane/templates/authentication.yaml.j2"
     write_private(api_server.authentication, render(template, {"kube_control_plane_issuer": settings}))
     signer = Signer(issuer.url, issuer.key, KEY_ID)
-    found = Cluster(api_server, config["server"], str(directory / "ca.crt"), signer)
-    assert found.get("/api", found.token()) == 401, "the issuer does not respond yet"
+    client = Cluster(api_server, config["server"], str(directory / "ca.crt"), signer)
+    assert client.get("/api", client.token()) == 401, "the issuer does not respond yet"
     issuer.available = True
-    wait_until(lambda: None if found.get("/api", found.token()) == 200 else "the issuer", RELOAD_SECONDS)
+    wait_until(lambda: None if client.get("/api", client.token()) == 200 else "the issuer", RELOAD_SECONDS)
     with_tenants(api_server)
-    yield found
+    yield client
     write_private(api_server.authentication, before)
     api_server.kubectl("delete", "namespace", OWN, OTHER, "--wait=false")
 
@@ -153,8 +153,8 @@ def test_no_one_becomes_one_of_kubernetes_own(cluster: Cluster) -> None:
 def test_a_member_reads_the_own_namespace_only(cluster: Cluster) -> None:
     token = cluster.token()
     for kind in ("pods", "secrets", "configmaps", "resourcequotas", "events"):
-        found = [cluster.get(f"/api/v1/namespaces/{name}/{kind}", token) for name in (OWN, OTHER, "kube-system")]
-        assert found == [200, 403, 403], kind
+        statuses = [cluster.get(f"/api/v1/namespaces/{name}/{kind}", token) for name in (OWN, OTHER, "kube-system")]
+        assert statuses == [200, 403, 403], kind
         assert cluster.get(f"/api/v1/{kind}", token) == 403
     assert cluster.get(f"/apis/rbac.authorization.k8s.io/v1/namespaces/{OWN}/rolebindings", token) == 403
 

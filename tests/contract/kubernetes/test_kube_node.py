@@ -26,11 +26,11 @@ def evaluated(name: str, *hosts: list[Any]) -> Any:
     """A variable of the role, on the first of machines with these files; in the order of the role's preflight."""
     role = yaml.safe_load((ROLES / "kube_node" / "vars" / "main.yml").read_text())
     names = [f"worker-{number}" for number in range(len(hosts))]
-    files = [{"results": found} for found in hosts]
+    files = [{"results": results} for results in hosts]
     variables = {
         **{key: trust_as_template(value) if isinstance(value, str) else value for key, value in role.items()},
         "ansible_play_hosts": names,
-        "hostvars": {name: {"__kube_node_files": found} for name, found in zip(names, files, strict=True)},
+        "hostvars": {name: {"__kube_node_files": registered} for name, registered in zip(names, files, strict=True)},
         "__kube_node_files": files[0],
         "__kube_node_authority": {"content": base64.b64encode(AUTHORITY.encode()).decode()},
     }

@@ -75,15 +75,15 @@ def test_kubeadm_accepts_the_control_plane(
     text = render("kube_control_plane/templates/kubeadm.yaml.j2", variables)
     done = kubeadm("config", "validate", "--config", str(configuration(text)))
     assert done.returncode == 0, done.stderr
-    found = documents(text)
-    assert set(found) == {
+    by_kind = documents(text)
+    assert set(by_kind) == {
         "InitConfiguration",
         "ClusterConfiguration",
         "KubeletConfiguration",
         "KubeProxyConfiguration",
     }
     # a real control plane has memory to mind
-    cluster = found["ClusterConfiguration"]
+    cluster = by_kind["ClusterConfiguration"]
     for component in ("apiServer", "controllerManager", "scheduler"):
         environment = cluster.get(component, {}).get("extraEnvs", [])
         assert environment == ([{"name": "GOGC", "value": "300"}] if container else []), component
@@ -212,8 +212,8 @@ def test_the_configuration_of_coredns_is_kubeadms_and_the_sites_names(
 
     def ours(names: list[dict[str, str]]) -> dict[str, Any]:
         template = "kube_control_plane/templates/coredns-configuration.yaml.j2"
-        found: dict[str, Any] = yaml.safe_load(render(template, {"kube_control_plane_names": names}))
-        return found
+        configuration: dict[str, Any] = yaml.safe_load(render(template, {"kube_control_plane_names": names}))
+        return configuration
 
     assert ours([]) == theirs
     corefile = ours(NAMES)["data"]["Corefile"]
@@ -238,13 +238,13 @@ def test_several_control_planes_elect_a_leader_and_are_one_endpoint(
 ) -> None:
     """Their configuration of the cluster is the same, and the certificate of each is good for the endpoint."""
     common = {**CONTROL_PLANE, "kube_control_plane_api_address": "10.77.0.4", "_kube_control_plane_several": True}
-    found = []
+    configurations = []
     for name, address in (("control-1", "10.77.0.6"), ("control-2", "10.77.0.7")):
         variables = {**common, "inventory_hostname": name, "kube_control_plane_address": address}
         text = render("kube_control_plane/templates/kubeadm.yaml.j2", variables)
         file = configuration(text)
         assert kubeadm("config", "validate", "--config", str(file)).returncode == 0
-        found.append(documents(text))
+        configurations.append(documents(text))
         certificates = tmp_path / name
         file.write_text(text.replace("clusterName:", f"certificatesDir: {certificates}\nclusterName:"))
         for certificate in ("ca", "apiserver"):
@@ -254,7 +254,7 @@ def test_several_control_planes_elect_a_leader_and_are_one_endpoint(
         names = issued.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         assert {"10.77.0.4", address} <= {str(ip) for ip in names.get_values_for_type(x509.IPAddress)}
         assert {name, "kubernetes", "api.example.org"} <= set(names.get_values_for_type(x509.DNSName))
-    first, second = found
+    first, second = configurations
     assert first["ClusterConfiguration"] == second["ClusterConfiguration"]
     assert first["ClusterConfiguration"]["controlPlaneEndpoint"] == "10.77.0.4:6443"
     for component in ("controllerManager", "scheduler"):

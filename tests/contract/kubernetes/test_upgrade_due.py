@@ -39,11 +39,11 @@ def test_versions_of_a_node(tmp_path: Path) -> None:
             "ansible.builtin.assert": {"that": "_kubernetes_common_versions == expected"},
             "vars": {
                 "__kubernetes_common_kubelet": kubelet,
-                "__kubernetes_common_nodes": found,
+                "__kubernetes_common_nodes": nodes,
                 "expected": expected,
             },
         }
-        for name, (kubelet, found, expected) in CASES.items()
+        for name, (kubelet, nodes, expected) in CASES.items()
     ]
     play = {"hosts": NODE, "gather_facts": False, "vars_files": [str(VARIABLES)], "tasks": tasks}
     done = run_locally(tmp_path / "play.yml", NODE, play, {})

@@ -62,9 +62,9 @@ def ansible(
 
 
 def test_the_requirements_are_those_of_the_source(source: Path) -> None:
-    wanted = {line for line in (source / "requirements.txt").read_text().split() if "==" in line}
+    required = {line for line in (source / "requirements.txt").read_text().split() if "==" in line}
     ours = (FILE.parent / "requirements.in").read_text().split()
-    assert wanted == {word for word in ours if "==" in word}
+    assert required == {word for word in ours if "==" in word}
 
 
 def test_the_names_are_not_stale(source: Path) -> None:
@@ -76,15 +76,15 @@ def test_the_names_are_not_stale(source: Path) -> None:
 def test_the_playbooks_load_with_the_inventory(
     playbook: str, nautilus: SiteContext, source: Path, kubespray: Environment
 ) -> None:
-    found = ansible(Run(playbook, ""), nautilus, source, kubespray, "--list-tasks").stdout
-    assert "Inventory setup and validation" in found
-    assert found.count("\n      ") > 50
+    output = ansible(Run(playbook, ""), nautilus, source, kubespray, "--list-tasks").stdout
+    assert "Inventory setup and validation" in output
+    assert output.count("\n      ") > 50
 
 
 def test_kubespray_validates_the_variables(nautilus: SiteContext, source: Path, kubespray: Environment) -> None:
     """Its own assertions on the inventory, which need no host."""
     local = json.dumps({"ansible_connection": "local", "ansible_become": False})
-    found = ansible(Run("playbooks/boilerplate", ""), nautilus, source, kubespray, "--extra-vars", local)
-    stats = next(json.loads(line)["stats"] for line in found.stdout.splitlines() if "v2_playbook_on_stats" in line)
+    completed = ansible(Run("playbooks/boilerplate", ""), nautilus, source, kubespray, "--extra-vars", local)
+    stats = next(json.loads(line)["stats"] for line in completed.stdout.splitlines() if "v2_playbook_on_stats" in line)
     assert stats["calit2-control-1"]["ok"] > 12
     assert sum(host["failures"] for host in stats.values()) == 0

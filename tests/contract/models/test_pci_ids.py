@@ -17,15 +17,15 @@ VENDORS = {"10de": "NVIDIA", "10ee": "Xilinx"}
 
 def devices(file: Path) -> dict[str, str]:
     """`vendor:device` to name."""
-    found, vendor = {}, ""
+    names, vendor = {}, ""
     for line in file.read_text(errors="replace").splitlines():
         if match := re.match(r"([0-9a-f]{4})  (.*)", line):
             vendor = match[1]
         elif line and not line.startswith(("\t", "#")):
             vendor = ""  # classes
         elif vendor and (match := re.match(r"\t([0-9a-f]{4})  (.*)", line)):
-            found[f"{vendor}:{match[1]}"] = match[2]
-    return found
+            names[f"{vendor}:{match[1]}"] = match[2]
+    return names
 
 
 def words(name: str) -> set[str]:

@@ -16,12 +16,12 @@ from collections.abc import Callable
 
 def refused(number: int, call: Callable[[], object]) -> None:
     """The call fails with this error."""
-    found = 0
+    actual = 0
     try:
         call()
     except OSError as error:
-        found = error.errno or 0
-    assert found == number, f"error {found}, and should be {errno.errorcode[number]}"
+        actual = error.errno or 0
+    assert actual == number, f"error {actual}, and should be {errno.errorcode[number]}"
 
 
 def text(name: str) -> str:
@@ -50,9 +50,9 @@ def names_and_attributes() -> None:
     os.chmod("b", 0o640)
     os.chown("b", 1234, 4321)
     os.utime("b", ns=(0, 981173106789000000))
-    found = os.stat("b")
-    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (1234, 4321, 0o640)
-    assert found.st_mtime_ns == 981173106789000000
+    status = os.stat("b")
+    assert (status.st_uid, status.st_gid, stat.S_IMODE(status.st_mode)) == (1234, 4321, 0o640)
+    assert status.st_mtime_ns == 981173106789000000
     os.mkfifo("f")
     assert stat.S_ISFIFO(os.stat("f").st_mode)
     os.mkdir("d")

@@ -121,9 +121,9 @@ def mount(client: Container, server: Server) -> None:
 
 
 def test_the_expected_semantics(containers: tuple[Server, Container, Container]) -> None:
-    _, one, _ = containers
+    _, client, _ = containers
     program = (Path(__file__).parent / "semantics.py").read_text()
-    one.python("import os; os.mkdir('semantics'); os.chdir('semantics')\n" + program)
+    client.python("import os; os.mkdir('semantics'); os.chdir('semantics')\n" + program)
 
 
 def test_a_file_is_the_same_on_the_other_node(containers: tuple[Server, Container, Container]) -> None:
@@ -269,11 +269,11 @@ def test_a_pod_can_end_while_the_server_is_down(containers: tuple[Server, Contai
 
 def test_a_mount_outlives_the_unit_that_made_it(containers: tuple[Server, Container, Container]) -> None:
     """The kubelet's unit may be restarted."""
-    server, one, _ = containers
+    server, client, _ = containers
     script = f"mkdir -p /other && mount -t nfs {server.address}:/data /other && exec sleep 1000"
-    one.run(f"systemd-run --quiet --unit=mounter sh -c {shlex.quote(script)}")
-    one.run("for i in $(seq 100); do mountpoint --quiet /other && exit; sleep 0.1; done; exit 1")
-    one.run("systemctl stop mounter && ls /other && umount /other")
+    client.run(f"systemd-run --quiet --unit=mounter sh -c {shlex.quote(script)}")
+    client.run("for i in $(seq 100); do mountpoint --quiet /other && exit; sleep 0.1; done; exit 1")
+    client.run("systemctl stop mounter && ls /other && umount /other")
 
 
 @pytest.mark.parametrize(
@@ -288,8 +288,8 @@ def test_a_mount_outlives_the_unit_that_made_it(containers: tuple[Server, Contai
 def test_what_cannot_be_mounted_is_refused_with_the_reason(
     containers: tuple[Server, Container, Container], source: str, options: str, reason: str
 ) -> None:
-    server, one, _ = containers
+    server, client, _ = containers
     words = source.format(server=server.address)
-    said = one.run(f"mkdir -p /refused; mount -t nfs -o {options} {words} /refused; echo status $?", check=False)
+    said = client.run(f"mkdir -p /refused; mount -t nfs -o {options} {words} /refused; echo status $?", check=False)
     assert re.search(re.escape(reason), said, re.IGNORECASE), said
     assert "status 32" in said

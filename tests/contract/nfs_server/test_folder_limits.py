@@ -123,7 +123,7 @@ def console(directory: Path) -> str:
         "-no-reboot",
         *(part for key, value in options.items() for part in (f"-{key}", value)),
     ]
-    command += [part for one in disks for part in ("-drive", f"file={one},format=raw,if=virtio")]
+    command += [part for disk in disks for part in ("-drive", f"file={disk},format=raw,if=virtio")]
     with suppress(subprocess.TimeoutExpired):
         subprocess.run(command, timeout=SECONDS, check=True)
     return printed.read_text(errors="replace").replace("\r", "")
@@ -135,23 +135,23 @@ def test_each_folder_is_limited(tmp_path: Path) -> None:
         pytest.skip(f"needs root and Debian's packages {', '.join(sorted(missing)) or 'that it has'}")
     text = console(tmp_path)
     lines = [line.removeprefix("RESULT ").partition(" ") for line in text.splitlines() if line.startswith("RESULT ")]
-    found = {name: value for name, _, value in lines}
-    assert "end" in found, text
-    assert found.pop("old_refused") != "0", "an ext4 without quotas is not mounted with prjquota"
+    values = {name: value for name, _, value in lines}
+    assert "end" in values, text
+    assert values.pop("old_refused") != "0", "an ext4 without quotas is not mounted with prjquota"
     # larger than the limit, with a link and a pipe in it; the program repeats an interrupted run, and is done then
-    assert found.pop("again") == "/srv/ext4/homes/before: limited", text
-    assert found.pop("repeated") == ""
-    assert found.pop("before") == "10240 0 EDQUOT"
+    assert values.pop("again") == "/srv/ext4/homes/before: limited", text
+    assert values.pop("repeated") == ""
+    assert values.pop("before") == "10240 0 EDQUOT"
     # by the path unit alone: size of the folder in KiB; MiB of 20, and of 5 in another folder
-    assert found.pop("nfs") == "mounted", text
+    assert values.pop("nfs") == "mounted", text
     for homes, error in (("/mnt/homes", "EDQUOT"), ("/srv/old/homes", "EDQUOT"), ("/srv/xfs/homes", "ENOSPC")):
         # the last of 10 MiB may be in memory before it is refused
-        assert re.fullmatch(rf"10240 (9|10) {error} 5 none", found.pop(homes)), text
-    assert found.pop("deleted") == "5 none"
-    assert int(found.pop("files")) < 640, "a file for each 16 KiB"
-    size, used = found.pop("new_ada").split()
+        assert re.fullmatch(rf"10240 (9|10) {error} 5 none", values.pop(homes)), text
+    assert values.pop("deleted") == "5 none"
+    assert int(values.pop("files")) < 640, "a file for each 16 KiB"
+    size, used = values.pop("new_ada").split()
     assert size == "10240"
     assert int(used) < 100, "an archived home counts for its former owner"
-    assert found.pop("raised") == "30720 30720 20 none"
-    assert found.pop("lifted") == "40 none"
-    assert "failed" not in found.pop("failed").split(), text
+    assert values.pop("raised") == "30720 30720 20 none"
+    assert values.pop("lifted") == "40 none"
+    assert "failed" not in values.pop("failed").split(), text

@@ -34,9 +34,9 @@ def values_with(pools: str) -> dict[str, Any]:
     return dict(values(site, site.cluster))
 
 
-def names(found: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+def names(tree: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
     """Dotted names as deep as the record goes: two steps, three in node-feature-discovery's part."""
-    for key, value in found.items():
+    for key, value in tree.items():
         here = (*path, key)
         yield ".".join(here)
         if (
@@ -79,8 +79,8 @@ def test_the_real_chart_makes_pods_for_the_nodes_of_the_site(pools: str) -> None
         assert "strata.dev/accelerator.a100" in json.dumps(pod["affinity"]), name
         assert [toleration["key"] for toleration in pod["tolerations"]] == ["nvidia.com/gpu"], name
     pod = sets[CHART]
-    main = next(one for one in pod["containers"] if one["name"] == "nvidia-device-plugin-ctr")
-    environment = {one["name"]: one.get("value") for one in main["env"]}
+    main = next(container for container in pod["containers"] if container["name"] == "nvidia-device-plugin-ctr")
+    environment = {variable["name"]: variable.get("value") for variable in main["env"]}
     assert pod["runtimeClassName"] == "nvidia"
     assert main["image"] == f"{PLUGIN_IMAGE}:{load_versions().charts[CHART].image_tags[PLUGIN_IMAGE]}"
     assert environment["DEVICE_LIST_STRATEGY"] == "cdi-cri"
@@ -89,4 +89,4 @@ def test_the_real_chart_makes_pods_for_the_nodes_of_the_site(pools: str) -> None
     rights = main["securityContext"].get("capabilities", {})
     assert rights == ({"add": ["SYS_ADMIN"]} if pools == "cut" else {"drop": ["ALL"]})
     maps = [o["data"] for o in objects if o["kind"] == "ConfigMap" and o["metadata"]["name"] == f"{CHART}-configs"]
-    assert [sorted(one) for one in maps] == ([] if pools == "whole" else [sorted(["default", pools])])
+    assert [sorted(config_map) for config_map in maps] == ([] if pools == "whole" else [sorted(["default", pools])])

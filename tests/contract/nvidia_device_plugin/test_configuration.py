@@ -45,14 +45,14 @@ def test_they_are_those_that_the_parser_has_read() -> None:
 def test_the_parser_understood_what_the_site_file_has() -> None:
     read = {name: entry["read"] for name, entry in json.loads(RECORD.read_text()).items()}
     assert set(read) == {"default", *SHARING}
-    for name, found in read.items():
+    for name, parsed in read.items():
         sharing = SHARING.get(name, {})
-        shared = [resource["replicas"] for resource in found["shared"].get("resources", [])]
+        shared = [resource["replicas"] for resource in parsed["shared"].get("resources", [])]
         strategy = "mps" if "mps" in sharing else "time-slicing" if "time_slicing" in sharing else "none"
-        assert found["strategy"] == strategy
+        assert parsed["strategy"] == strategy
         assert shared == [sharing[key] for key in ("mps", "time_slicing") if key in sharing]
-        assert found["shared"].get("failRequestsGreaterThanOne", False) == bool(shared)
-        assert found["mig"] == ("single" if "mig" in sharing else "none")
+        assert parsed["shared"].get("failRequestsGreaterThanOne", False) == bool(shared)
+        assert parsed["mig"] == ("single" if "mig" in sharing else "none")
 
 
 def test_the_parser_is_that_of_the_pinned_chart() -> None:
@@ -74,11 +74,12 @@ def test_the_real_parser_reads_them_as_recorded(tmp_path: Path) -> None:
         file.write_text(json.dumps(configuration))
         return subprocess.run([str(parser), "--config-file", str(file)], capture_output=True, text=True, check=False)
 
-    found = {
-        name: {"configuration": one, "read": json.loads(read(name, one).stdout)} for name, one in rendered().items()
+    parsed = {
+        name: {"configuration": configuration, "read": json.loads(read(name, configuration).stdout)}
+        for name, configuration in rendered().items()
     }
     if os.environ.get("STRATA_UPDATE_SNAPSHOTS"):
-        RECORD.write_text(json.dumps(found, indent=2) + "\n")
-    assert found == json.loads(RECORD.read_text())
+        RECORD.write_text(json.dumps(parsed, indent=2) + "\n")
+    assert parsed == json.loads(RECORD.read_text())
     once = {"version": "v1", "sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 1}]}}}
     assert "replicas must be >= 2" in read("once", once).stderr

@@ -69,10 +69,10 @@ def handles(library: ctypes.CDLL) -> list[ctypes.c_void_p]:
     """Of all cards, lost ones too."""
     number = ctypes.c_uint()
     assert library.nvmlDeviceGetCount_v2(ctypes.byref(number)) == SUCCESS
-    found = [ctypes.c_void_p() for _ in range(number.value)]
-    for index, handle in enumerate(found):
+    devices = [ctypes.c_void_p() for _ in range(number.value)]
+    for index, handle in enumerate(devices):
         assert library.nvmlDeviceGetHandleByIndex_v2(index, ctypes.byref(handle)) in (SUCCESS, GPU_IS_LOST)
-    return found
+    return devices
 
 
 def text(function: Callable[..., int], handle: ctypes.c_void_p) -> str:
@@ -83,8 +83,8 @@ def text(function: Callable[..., int], handle: ctypes.c_void_p) -> str:
 
 def memory(library: ctypes.CDLL, handle: ctypes.c_void_p) -> tuple[int, int]:
     """Result, and the total in bytes."""
-    found = (ctypes.c_ulonglong * 3)()
-    return library.nvmlDeviceGetMemoryInfo(handle, found), found[0]
+    sizes = (ctypes.c_ulonglong * 3)()
+    return library.nvmlDeviceGetMemoryInfo(handle, sizes), sizes[0]
 
 
 def test_every_gpu_of_the_catalogue_has_a_product_name() -> None:
@@ -99,12 +99,15 @@ def test_cards_are_those_of_the_directory(library: ctypes.CDLL, card: Callable[.
     card("0000:af:00.0", "5020", vendor="10ee")
     assert library.nvmlInit_v2() == SUCCESS
     first, second = handles(library)
-    assert [text(library.nvmlDeviceGetName, one) for one in (first, second)] == ["Tesla V100-PCIE-16GB", "Tesla T4"]
+    assert [text(library.nvmlDeviceGetName, handle) for handle in (first, second)] == [
+        "Tesla V100-PCIE-16GB",
+        "Tesla T4",
+    ]
     assert memory(library, first) == (SUCCESS, CATALOGUE["v100"].memory.bytes)
     major, minor = ctypes.c_int(), ctypes.c_int()
     assert library.nvmlDeviceGetCudaComputeCapability(second, ctypes.byref(major), ctypes.byref(minor)) == SUCCESS
     assert (major.value, minor.value) == CATALOGUE["t4"].compute_capability
-    uuids = {text(library.nvmlDeviceGetUUID, one) for one in (first, second)}
+    uuids = {text(library.nvmlDeviceGetUUID, handle) for handle in (first, second)}
     assert len(uuids) == 2
     again = ctypes.c_void_p()
     for number, uuid in enumerate(sorted(uuids)):
@@ -124,7 +127,7 @@ def test_only_cards_that_can_be_cut_have_a_mig_mode(library: ctypes.CDLL, card: 
     assert library.nvmlInit_v2() == SUCCESS
     now, following = ctypes.c_uint(9), ctypes.c_uint(9)
     results = [
-        library.nvmlDeviceGetMigMode(one, ctypes.byref(now), ctypes.byref(following)) for one in handles(library)
+        library.nvmlDeviceGetMigMode(handle, ctypes.byref(now), ctypes.byref(following)) for handle in handles(library)
     ]
     assert (results, now.value, following.value) == ([NOT_SUPPORTED, SUCCESS], 0, 0)
 
@@ -145,8 +148,8 @@ def test_an_xid_is_reported_once_until_it_changes(library: ctypes.CDLL, card: Ca
     assert library.nvmlInit_v2() == SUCCESS
     events = ctypes.c_void_p()
     assert library.nvmlEventSetCreate(ctypes.byref(events)) == SUCCESS
-    for one in handles(library):
-        assert library.nvmlDeviceRegisterEvents(one, ctypes.c_ulonglong(XID_EVENT), events) == SUCCESS
+    for handle in handles(library):
+        assert library.nvmlDeviceRegisterEvents(handle, ctypes.c_ulonglong(XID_EVENT), events) == SUCCESS
 
     def wait() -> tuple[str, int] | None:
         event = Event()

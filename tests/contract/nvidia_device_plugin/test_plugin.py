@@ -204,7 +204,7 @@ def test_labels_show_what_the_driver_sees(
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False, timeout=SECONDS)
     assert done.returncode == 0, done.stderr
     labels = dict(line.split("=", 1) for line in output.read_text().splitlines())
-    wanted = {
+    expected = {
         "count": "2",
         "product": product,
         "memory": "16384",
@@ -214,4 +214,4 @@ def test_labels_show_what_the_driver_sees(
         "replicas": replicas,
         "sharing-strategy": "time-slicing" if sharing else "none",
     }
-    assert {name: labels[f"nvidia.com/gpu.{name}"] for name in wanted} == wanted
+    assert {name: labels[f"nvidia.com/gpu.{name}"] for name in expected} == expected

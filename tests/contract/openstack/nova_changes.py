@@ -125,8 +125,8 @@ class ConfigDrive(unittest.TestCase):
             unittest.mock.patch("nova.network.security_group_api.get_instance_security_groups", return_value=[]),
             unittest.mock.patch("nova.api.metadata.base._format_instance_mapping", return_value={}),
         ):
-            found: dict[str, bytes] = configdrive.files(made, [], {})
-        return found
+            contents: dict[str, bytes] = configdrive.files(made, [], {})
+        return contents
 
     def test_names_keys_and_user_data(self) -> None:
         files = self.files()

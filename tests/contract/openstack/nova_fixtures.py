@@ -97,9 +97,9 @@ class FakePodman(unittest.TestCase):
         return [json.loads(line)[3:] for line in file.read_text().splitlines()] if file.exists() else []
 
     def call(self, *start: str) -> list[str]:
-        found = [c for c in self.calls() if tuple(c[: len(start)]) == start]
-        assert len(found) == 1, f"{start} in {self.calls()}"
-        return found[0]
+        calls = [c for c in self.calls() if tuple(c[: len(start)]) == start]
+        assert len(calls) == 1, f"{start} in {self.calls()}"
+        return calls[0]
 
     def spawn(self, **changes: Any) -> SimpleNamespace:
         made = instance(**changes)

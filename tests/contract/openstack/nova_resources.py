@@ -30,9 +30,9 @@ class Resources(FakePodman):
         assert not spec.device_assignable(devices[0] | {"product_id": "1eb8"})
 
     def test_alias_of_flavors_is_known(self) -> None:
-        found = request.get_alias_from_config()
-        assert set(found) == {"v100"}
-        _, specs = found["v100"]
+        aliases = request.get_alias_from_config()
+        assert set(aliases) == {"v100"}
+        _, specs = aliases["v100"]
         assert (specs[0]["vendor_id"], specs[0]["product_id"], specs[0]["dev_type"]) == ("10de", "1db4", "type-PCI")
 
     def test_used_counts_labels(self) -> None:

@@ -102,14 +102,14 @@ def said(openstack_python: Path, rendered: Path, tmp_path_factory: pytest.TempPa
         cases["neutron" if configuration.file.startswith("neutron/") else "others"][configuration.file] = arguments
     # last, so that it also shows that the files before it hide nothing
     cases["others"][MISSPELT] = ["--input-file", str(misspelt), "--namespace", "nova.conf"]
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for of_a_process in cases.values():
         command = [str(openstack_python), "-c", VALIDATOR]
         done = subprocess.run(command, input=json.dumps(of_a_process), capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
         assert "Traceback" not in done.stderr, done.stderr[-3000:]
-        found |= json.loads(done.stdout.splitlines()[-1])
-    return found
+        values |= json.loads(done.stdout.splitlines()[-1])
+    return values
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=lambda c: c.file)

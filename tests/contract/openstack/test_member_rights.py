@@ -109,10 +109,10 @@ def test_every_type_in_the_project_has_its_policies() -> None:
 
 
 def test_a_member_may_create_and_read_what_a_site_needs_and_no_more(openstack_python: Path) -> None:
-    allowed = [*(one for policies in CREATED.values() for one in policies), *READ]
-    found = answers(openstack_python, [*allowed, *REFUSED])
-    assert [one for one in allowed if not found[one]] == []
-    assert [one for one in REFUSED if found[one]] == []
+    allowed = [*(policy for policies in CREATED.values() for policy in policies), *READ]
+    permitted = answers(openstack_python, [*allowed, *REFUSED])
+    assert [policy for policy in allowed if not permitted[policy]] == []
+    assert [policy for policy in REFUSED if permitted[policy]] == []
 
 
 def test_in_a_network_of_another_project_a_port_has_one_address(openstack_python: Path) -> None:

@@ -30,8 +30,8 @@ def cards(**counts: int) -> list[dict[str, Any]]:
 
 def examined(module: ModuleType, root: Path, asked: list[dict[str, Any]], *lists: list[str]) -> dict[str, list[str]]:
     chosen, unused = (*lists, [], [])[:2]
-    found: dict[str, list[str]] = module.examine(module.read(root / "sys"), asked, chosen, unused)
-    return found
+    result: dict[str, list[str]] = module.examine(module.read(root / "sys"), asked, chosen, unused)
+    return result
 
 
 def test_every_machine_names_its_source() -> None:
@@ -39,22 +39,22 @@ def test_every_machine_names_its_source() -> None:
 
 
 def test_cards_that_share_a_group_are_refused_by_name(module: ModuleType, tmp_path: Path) -> None:
-    found = examined(module, build(tmp_path, "six_v100", {"*": "vfio-pci"}), cards(v100=6))
-    assert len(found["problems"]) == 4
-    first = found["problems"][0]
+    result = examined(module, build(tmp_path, "six_v100", {"*": "vfio-pci"}), cards(v100=6))
+    assert len(result["problems"]) == 4
+    first = result["problems"][0]
     assert "0000:27:00.0 (10de:1db4, driver vfio-pci) shares IOMMU group 19 with 0000:28:00.0" in first
     assert "pci_passthrough.unused in site.yaml" in first
-    assert found["pending"] == []
+    assert result["pending"] == []
 
 
 def test_one_card_of_each_group_is_handed_out_as_its_owners_do(module: ModuleType, tmp_path: Path) -> None:
     root = build(tmp_path, "six_v100", {"*": "vfio-pci"})
     unused = ["0000:28:00.0", "0000:c4:00.0"]
-    found = examined(module, root, cards(v100=4), [], unused)
-    assert (found["problems"], found["pending"], found["ids"], found["addresses"]) == ([], [], [V100], [])
+    result = examined(module, root, cards(v100=4), [], unused)
+    assert (result["problems"], result["pending"], result["ids"], result["addresses"]) == ([], [], [V100], [])
     chosen = ["0000:a3:00.0", "0000:c3:00.0", "0000:27:00.0", "0000:44:00.0"]
-    found = examined(module, root, cards(v100=4), chosen, unused)
-    assert (found["problems"], found["ids"], found["addresses"]) == ([], [], sorted(chosen + unused))
+    result = examined(module, root, cards(v100=4), chosen, unused)
+    assert (result["problems"], result["ids"], result["addresses"]) == ([], [], sorted(chosen + unused))
 
 
 def test_another_card_in_the_group_is_refused_and_bridges_are_not(module: ModuleType, tmp_path: Path) -> None:
@@ -67,30 +67,30 @@ def test_another_card_in_the_group_is_refused_and_bridges_are_not(module: Module
 
 def test_a_card_goes_with_all_its_functions(module: ModuleType, tmp_path: Path) -> None:
     drivers = {"*": "vfio-pci", RTX: "nouveau", "10de:1ad6": "xhci_hcd"}
-    found = examined(module, build(tmp_path, "ryzen", drivers), cards(rtx2080ti=1))
-    assert found["problems"] == []
-    assert found["ids"] == ["10de:10f7", "10de:1ad6", "10de:1ad7", RTX]
-    assert found["pending"] == [
+    result = examined(module, build(tmp_path, "ryzen", drivers), cards(rtx2080ti=1))
+    assert result["problems"] == []
+    assert result["ids"] == ["10de:10f7", "10de:1ad6", "10de:1ad7", RTX]
+    assert result["pending"] == [
         "0000:0a:00.0 (10de:1e07, driver nouveau) is not bound to vfio-pci",
         "0000:0a:00.2 (10de:1ad6, driver xhci_hcd) is not bound to vfio-pci",
     ]
 
 
 def test_a_switch_that_separates_its_ports_is_fine(module: ModuleType, tmp_path: Path) -> None:
-    found = examined(module, build(tmp_path, "behind_a_switch", {"*": "vfio-pci"}), cards(**{"rtx2080ti-1e04": 2}))
-    assert (found["problems"], found["pending"]) == ([], [])
+    result = examined(module, build(tmp_path, "behind_a_switch", {"*": "vfio-pci"}), cards(**{"rtx2080ti-1e04": 2}))
+    assert (result["problems"], result["pending"]) == ([], [])
 
 
 def test_without_iommu_a_reboot_is_pending(module: ModuleType, tmp_path: Path) -> None:
-    found = examined(module, build(tmp_path, "ryzen", {}, iommu=False), cards(rtx2080ti=1))
-    assert found["problems"] == []
-    assert found["pending"][0] == "the IOMMU is off"
+    result = examined(module, build(tmp_path, "ryzen", {}, iommu=False), cards(rtx2080ti=1))
+    assert result["problems"] == []
+    assert result["pending"][0] == "the IOMMU is off"
 
 
 def test_other_cards_than_the_site_file_has_are_named(module: ModuleType, tmp_path: Path) -> None:
     root = build(tmp_path, "ryzen", {"*": "vfio-pci"})
-    found = examined(module, root, cards(rtx2080ti=2, v100=1), ["0000:0a:00.0", "0000:0b:00.0"])
-    assert found["problems"] == [
+    result = examined(module, root, cards(rtx2080ti=2, v100=1), ["0000:0a:00.0", "0000:0b:00.0"])
+    assert result["problems"] == [
         "there is no PCI device 0000:0b:00.0; cards are at 0000:0a:00.0",
         "the site file has 2 × rtx2080ti (10de:1e07), the host has 1: 0000:0a:00.0",
         "the site file has 1 × v100 (10de:1db4), the host has 0: see lspci -nn",

@@ -28,11 +28,11 @@ from strata_bench.api_server import ApiServer
 @pytest.fixture
 def site(state_directory: Path, api_server: ApiServer) -> Iterator[SiteContext]:
     """The lab's site with that cluster; its Secrets are removed afterwards."""
-    found = SiteContext.load(find_site("lab"))
-    found.paths.create()
-    shutil.copyfile(api_server.kubeconfig, found.paths.kubeconfig)
-    yield found
-    for namespace, name in live_secrets(found):
+    loaded = SiteContext.load(find_site("lab"))
+    loaded.paths.create()
+    shutil.copyfile(api_server.kubeconfig, loaded.paths.kubeconfig)
+    yield loaded
+    for namespace, name in live_secrets(loaded):
         api_server.kubectl("delete", "secret", name, "--namespace", namespace)
 
 
@@ -48,11 +48,11 @@ def test_they_are_applied_once(site: SiteContext, api_server: ApiServer) -> None
     assert drift(site) == []
     (service, need), *_ = needed(site.site, Database)
     arguments = ("get", "secret", service.secret_name, "--namespace", service.namespace_of(site.site))
-    found = json.loads(api_server.kubectl(*arguments, "--output=json"))
-    assert base64.b64decode(found["data"][need.secret]).decode() == site.secrets.get(need.secret)
-    assert found["metadata"]["labels"].items() >= LABELS.items()
+    applied = json.loads(api_server.kubectl(*arguments, "--output=json"))
+    assert base64.b64decode(applied["data"][need.secret]).decode() == site.secrets.get(need.secret)
+    assert applied["metadata"]["labels"].items() >= LABELS.items()
     for value in site.secrets.known().values():
-        assert value not in json.dumps(found["metadata"])
+        assert value not in json.dumps(applied["metadata"])
 
 
 def test_what_others_changed_is_seen_and_repaired(site: SiteContext, api_server: ApiServer) -> None:
@@ -128,7 +128,7 @@ def test_helm_adopts_a_namespace_that_secrets_needed_first(
     moved = replace(first, needs=lambda settings: (*first.needs(settings), need))
     monkeypatch.setattr("strata.catalogue.site_services.services", lambda: (moved, *others))
     assert f"of-a-service/{moved.secret_name}" in apply_secrets(site)
-    (release,) = (one for one in releases(site.site) if one.makes == "of-a-service")
+    (release,) = (release for release in releases(site.site) if release.makes == "of-a-service")
     values = site.paths.root / "values.yaml"
     values.write_text(json.dumps(release.values(platform_state(site))))
     chart = str(REPOSITORY / release.chart_source)
@@ -142,9 +142,9 @@ def test_helm_adopts_a_namespace_that_secrets_needed_first(
     assert release_drift(site, [all_releases(site)[release.namespace, release.name]]) == []
     changed = "pod-security.kubernetes.io/enforce"
     api_server.kubectl("label", "--overwrite", "namespace", "of-a-service", f"{changed}=privileged")
-    (found,) = release_drift(site, [all_releases(site)[release.namespace, release.name]])
-    assert found.object == f"release {release.name}: Namespace of-a-service"
-    assert (found.property, found.wanted, found.found) == (f"metadata.labels.{changed}", "baseline", "privileged")
+    (drift,) = release_drift(site, [all_releases(site)[release.namespace, release.name]])
+    assert drift.object == f"release {release.name}: Namespace of-a-service"
+    assert (drift.property, drift.wanted, drift.found) == (f"metadata.labels.{changed}", "baseline", "privileged")
     api_server.helm("uninstall", release.name, *where)
 
 

@@ -61,8 +61,8 @@ class Registry:
         if match := re.fullmatch(r"/v2/(.+)/blobs/uploads/(\d*)", route):
             return self._upload(method, match[1], match[2], query, body)
         if match := re.fullmatch(r"/v2/(.+)/blobs/(sha256:\w+)", route):
-            found = self.blobs.get(match[2])
-            return Answer(404) if found is None else Answer(200, found, {"Docker-Content-Digest": match[2]})
+            blob = self.blobs.get(match[2])
+            return Answer(404) if blob is None else Answer(200, blob, {"Docker-Content-Digest": match[2]})
         if match := re.fullmatch(r"/v2/(.+)/manifests/(.+)", route):
             return self._manifest(method, match[2], body)
         return Answer(404)
@@ -237,8 +237,8 @@ def test_answer_that_fails_is_asked_for_again(
     with site.client(progress) as client:
         assert client.tag("strata/noise", digest, "2")
     assert site.registry.manifests["2"] == site.registry.manifests["1"]
-    told = [line for line in progress.lines if "again for strata/noise:2" in line]
-    assert len(told) == 2, "it must be told what is waited for"
+    retries = [line for line in progress.lines if "again for strata/noise:2" in line]
+    assert len(retries) == 2, "it must be told what is waited for"
 
 
 @pytest.mark.parametrize(

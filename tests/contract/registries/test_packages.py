@@ -55,12 +55,12 @@ def nothing() -> None:
 @pytest.mark.parametrize("fault", [Fault.ERROR, Fault.RESET, Fault.SHORT])
 def test_download_goes_on_after_a_stumble(fault: Fault) -> None:
     """What came is kept, and what is missing asked for again; the file is whole."""
-    told: list[str] = []
+    messages: list[str] = []
     with running(Server(lambda *_: Answer(200, CONTENT), {"GET /tool": [fault, fault]})) as server:
-        file = download(f"{server.url}/tool", DIGEST, told.append, nothing)
+        file = download(f"{server.url}/tool", DIGEST, messages.append, nothing)
     assert file.read_bytes() == CONTENT
     assert len(server.asked) == 3
-    assert sum(line.startswith("asking again: ") for line in told) == 2
+    assert sum(line.startswith("asking again: ") for line in messages) == 2
 
 
 @pytest.mark.parametrize(
@@ -239,8 +239,8 @@ class GoProject:
         plan = self.component.build
         assert plan is not None
         self.output.mkdir(exist_ok=True)
-        found, _ = go.build("stumbler", self.component, plan, ["stumbler"], self.output, self.versions, Processes())
-        return found["stumbler"]
+        programs, _ = go.build("stumbler", self.component, plan, ["stumbler"], self.output, self.versions, Processes())
+        return programs["stumbler"]
 
 
 @contextmanager

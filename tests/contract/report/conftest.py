@@ -12,5 +12,5 @@ from strata_bench.browser import Browser, browser
 @pytest.fixture(scope="session")
 def window() -> Iterator[Browser]:
     """A browser; scripts/test installs it."""
-    with browser() as found:
-        yield found
+    with browser() as opened:
+        yield opened

@@ -17,14 +17,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     program = find_s3_server()
     if program is None:
         pytest.skip("the server was not built: `strata doctor`")
-    with s3_server(program, tmp_path_factory.mktemp("s3"), "strata-state", "a-secret-key") as found:
-        yield found
+    with s3_server(program, tmp_path_factory.mktemp("s3"), "strata-state", "a-secret-key") as s3:
+        yield s3
 
 
 @pytest.fixture
 def team(server: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Team]:
-    found = Team(tmp_path, server, tmp_path.name, monkeypatch)
-    yield found
-    for run in found.runs:
+    created = Team(tmp_path, server, tmp_path.name, monkeypatch)
+    yield created
+    for run in created.runs:
         run.kill()
         run.communicate()

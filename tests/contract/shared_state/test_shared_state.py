@@ -70,8 +70,8 @@ def test_a_killed_run_resumes_on_its_host_and_others_are_reported(team: Team, mo
     alice.wait()
     monkeypatch.setattr(lease, "EXPIRY_SECONDS", -1.0)
     paths = team.on("bob")
-    told = pytest.raises(UserError, match=r"interrupted \d+ s ago and may have unsaved state")
-    with told, site_lock(paths, "up", team.state()):
+    refused = pytest.raises(UserError, match=r"interrupted \d+ s ago and may have unsaved state")
+    with refused, site_lock(paths, "up", team.state()):
         pytest.fail("alice's state would be lost")
     with site_lock(team.on("alice"), "up", team.state()):
         assert (team.on("alice").outputs / "alice.json").exists()

@@ -63,15 +63,15 @@ def create(cluster: Cluster, directory: Path, name: str, labels: dict[str, str])
 
 def status(cluster: Cluster, name: str) -> dict[str, Any]:
     """Of a pod."""
-    found: dict[str, Any] = json.loads(cluster.kubectl("get", "pod", name, "--output=json"))["status"]
-    return found
+    current: dict[str, Any] = json.loads(cluster.kubectl("get", "pod", name, "--output=json"))["status"]
+    return current
 
 
 @pytest.mark.usefixtures("nodes")
 def test_nodes_are_ready_and_tainted(cluster: Cluster) -> None:
-    found = json.loads(cluster.kubectl("get", "nodes", f"--selector={LABEL}={NAME}", "--output=json"))["items"]
-    assert [node["metadata"]["name"] for node in found] == [f"{NAME}-0", f"{NAME}-1"]
-    for node in found:
+    nodes = json.loads(cluster.kubectl("get", "nodes", f"--selector={LABEL}={NAME}", "--output=json"))["items"]
+    assert [node["metadata"]["name"] for node in nodes] == [f"{NAME}-0", f"{NAME}-1"]
+    for node in nodes:
         assert {c["type"]: c["status"] for c in node["status"]["conditions"]}["Ready"] == "True"
         assert [{key: taint.get(key) for key in TAINT} for taint in node["spec"]["taints"]] == [TAINT]
         assert node["status"]["allocatable"]["pods"] == "110"
@@ -81,11 +81,13 @@ def test_nodes_are_ready_and_tainted(cluster: Cluster) -> None:
 def test_a_pod_is_ready_at_the_address_and_ends(cluster: Cluster, tmp_path: Path) -> None:
     create(cluster, tmp_path, "server-1", {"component": "server"})
     eventually(lambda: status(cluster, "server-1")["phase"] == "Running", SECONDS, "the pod runs")
-    found = status(cluster, "server-1")
-    assert (found["podIP"], found["podIPs"]) == (ADDRESS, [{"ip": ADDRESS}])
-    assert {c["type"]: c["status"] for c in found["conditions"]}["Ready"] == "True"
-    assert [(one["name"], one["ready"]) for one in found["containerStatuses"]] == [("notebook", True)]
-    assert found["initContainerStatuses"][0]["state"]["terminated"]["exitCode"] == 0
+    pod_status = status(cluster, "server-1")
+    assert (pod_status["podIP"], pod_status["podIPs"]) == (ADDRESS, [{"ip": ADDRESS}])
+    assert {c["type"]: c["status"] for c in pod_status["conditions"]}["Ready"] == "True"
+    assert [(container["name"], container["ready"]) for container in pod_status["containerStatuses"]] == [
+        ("notebook", True)
+    ]
+    assert pod_status["initContainerStatuses"][0]["state"]["terminated"]["exitCode"] == 0
     # without --force: KWOK ends it, as a kubelet does
     cluster.kubectl("delete", "pod", "server-1", f"--timeout={SECONDS}s")
     assert not cluster.kubectl("get", "pod", "server-1", "--ignore-not-found")

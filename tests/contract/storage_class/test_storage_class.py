@@ -71,8 +71,8 @@ class Cluster:
 
     def volumes(self) -> dict[str, Object]:
         """By the claim that each is for, `namespace/name`."""
-        found = json.loads(self.server.kubectl("get", "persistentvolumes", "-o", "json"))["items"]
-        return {f"{v['spec']['claimRef']['namespace']}/{v['spec']['claimRef']['name']}": v for v in found}
+        items = json.loads(self.server.kubectl("get", "persistentvolumes", "-o", "json"))["items"]
+        return {f"{v['spec']['claimRef']['namespace']}/{v['spec']['claimRef']['name']}": v for v in items}
 
     def volume(self, key: str) -> Object:
         """Once the provisioner has made it."""
@@ -91,15 +91,15 @@ def cluster(api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> 
     (account / "ca.crt").write_bytes(base64.b64decode(config["certificate-authority-data"]))
     (account / "token").write_text(TOKEN)
     storage_class = next(o for o in objects() if o["kind"] == "StorageClass")
-    found = Cluster(api_server, export)
-    found.create("default", storage_class)
+    prepared = Cluster(api_server, export)
+    prepared.create("default", storage_class)
     for namespace in ("alpha", "beta", "gamma"):
         api_server.kubectl("create", "namespace", namespace)
     url = urlsplit(config["server"])
     place = {"KUBERNETES_SERVICE_HOST": str(url.hostname), "KUBERNETES_SERVICE_PORT": str(url.port)}
     environment = {**os.environ, **place, "ACCOUNT": str(account)}
     with subprocess.Popen([sys.executable, str(PROVISIONER), str(export)], env=environment) as process:
-        yield found
+        yield prepared
         process.terminate()
 
 
@@ -119,8 +119,8 @@ def test_pod_is_the_sites_image_and_the_class_is_the_default() -> None:
     (deployment,) = (o for o in objects() if o["kind"] == "Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert container["image"] == f"registry.example.org:5000/strata/pod-base@{DIGEST}"
-    (found,) = (o for o in objects() if o["kind"] == "StorageClass")
-    assert found["metadata"]["annotations"] == {"storageclass.kubernetes.io/is-default-class": "true"}
+    (item,) = (o for o in objects() if o["kind"] == "StorageClass")
+    assert item["metadata"]["annotations"] == {"storageclass.kubernetes.io/is-default-class": "true"}
 
 
 def test_claims_get_folders_of_their_own(cluster: Cluster) -> None:

@@ -137,5 +137,5 @@ def test_the_openstack_bridge_serves_what_the_python_package_asks_for() -> None:
     served = printed(bridge.path, "-fields")
     for kind in ("resources", "functions"):
         assert served["provider"][kind] == len(served[kind]) == len(asked[kind]), kind
-        wanted = {token: {"in": one["in"], "out": one["out"]} for token, one in asked[kind].items()}
-        assert [token for token in wanted if served[kind].get(token) != wanted[token]] == []
+        expected = {token: {"in": schema["in"], "out": schema["out"]} for token, schema in asked[kind].items()}
+        assert [token for token in expected if served[kind].get(token) != expected[token]] == []

@@ -66,25 +66,25 @@ class Host:
 
     def mounted_on(self) -> list[str]:
         """Where the disk is mounted."""
-        found = subprocess.run(
+        completed = subprocess.run(
             ["findmnt", "--noheadings", "--output", "TARGET", self.disk], capture_output=True, text=True, check=False
         )
-        return found.stdout.split()
+        return completed.stdout.split()
 
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[Host]:
     try:
-        found = Host(tmp_path)
+        prepared = Host(tmp_path)
     except (subprocess.CalledProcessError, FileNotFoundError) as error:
         pytest.skip(f"no loop device: {error}")
-    yield found
-    for mount_point in found.mounted_on():
+    yield prepared
+    for mount_point in prepared.mounted_on():
         shell("umount", mount_point)
-    for path in (found.path, tmp_path / "elsewhere"):
+    for path in (prepared.path, tmp_path / "elsewhere"):
         with suppress(subprocess.CalledProcessError):  # not every file system knows the attribute
             shell("chattr", "-i", str(path))
-    shell("losetup", "--detach", found.disk)
+    shell("losetup", "--detach", prepared.disk)
 
 
 def recap(done: subprocess.CompletedProcess[str]) -> str:

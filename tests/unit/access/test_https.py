@@ -19,8 +19,8 @@ def context(
     state_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[SiteContext, int]]:
     """The lab, and the port of a server for all its names: `hub` redirects to `login`, which shows host and cookie."""
-    found = SiteContext.load(find_site("lab"))
-    domain = found.site.domain
+    loaded = SiteContext.load(find_site("lab"))
+    domain = loaded.site.domain
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -44,7 +44,7 @@ def context(
     monkeypatch.setattr(https, "trusted_authorities", lambda _: str(tmp_path / "ca.crt"))
     with https_server(Handler, tmp_path, [f"*.{domain}"]) as server:
         (tmp_path / "ca.crt").write_text(server.ca)
-        yield found, server.port
+        yield loaded, server.port
 
 
 def test_a_redirect_leads_to_the_other_name_with_its_cookies(context: tuple[SiteContext, int]) -> None:
@@ -53,5 +53,5 @@ def test_a_redirect_leads_to_the_other_name_with_its_cookies(context: tuple[Site
     with https.site_session(site) as session:
         assert session.get(f"https://login.{domain}:{port}/").text == f"login.{domain} None"
         answer = session.get(f"https://hub.{domain}:{port}/")
-        assert [one.status_code for one in answer.history] == [302]
+        assert [redirect.status_code for redirect in answer.history] == [302]
         assert answer.text == f"login.{domain} session=login"

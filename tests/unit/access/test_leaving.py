@@ -29,7 +29,7 @@ class Site:
 
     def kubectl(self, _: SiteContext, *arguments: str, text: str, seconds: float) -> Any:
         assert seconds > 0
-        workload = next(one for one in arguments if "/" in one)
+        workload = next(argument for argument in arguments if "/" in argument)
         self.done.append(workload)
         self.requests.append(json.loads(text))
         folders = {"folders": {"homes": "carol"}} if workload == "deployment/hub" else {}
@@ -52,14 +52,14 @@ class Site:
 
 @pytest.fixture
 def site(context: SiteContext, monkeypatch: pytest.MonkeyPatch) -> Site:
-    found = Site(context)
-    monkeypatch.setattr(leaving, "disable_user", found.disable)
-    monkeypatch.setattr(leaving, "remove_user", lambda _, name: found.done.append(f"remove {name}"))
-    monkeypatch.setattr(kubectl, "run_kubectl", found.kubectl)
-    monkeypatch.setattr(leaving, "run_ssh", found.ssh)
+    fake = Site(context)
+    monkeypatch.setattr(leaving, "disable_user", fake.disable)
+    monkeypatch.setattr(leaving, "remove_user", lambda _, name: fake.done.append(f"remove {name}"))
+    monkeypatch.setattr(kubectl, "run_kubectl", fake.kubectl)
+    monkeypatch.setattr(leaving, "run_ssh", fake.ssh)
     host = type("Host", (), {"name": "nfs-1", "address": "10.0.0.1"})
     monkeypatch.setattr(leaving, "hosts_with", lambda *_: (host,))
-    return found
+    return fake
 
 
 PARTS = ["deployment/hub", "statefulset/htcondor-central-manager", "statefulset/htcondor-access-point"]

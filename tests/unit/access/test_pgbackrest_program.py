@@ -28,13 +28,13 @@ def archive(program: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     data.mkdir()
     (data / "former").touch()
     configuration = {"host": "a", "data": data, "binaries": "/", "socket": "/", "port": 5432, "unit": "patroni"}
-    found = program.Archive({**configuration, "patroni": True, "metrics": tmp_path / "metrics"})
+    prepared = program.Archive({**configuration, "patroni": True, "metrics": tmp_path / "metrics"})
     monkeypatch.setattr(program, "information", dict)
     backup = type("Backup", (), {"label": "20260101-000000F", "size": 1})
     monkeypatch.setattr(program, "choose", lambda *_: backup)
-    monkeypatch.setattr(found, "_stop", lambda: None)
-    monkeypatch.setattr(found, "_fill", lambda *_: data.mkdir())
-    return found
+    monkeypatch.setattr(prepared, "_stop", lambda: None)
+    monkeypatch.setattr(prepared, "_fill", lambda *_: data.mkdir())
+    return prepared
 
 
 @pytest.mark.parametrize("step", ["_fill", "_prepare_for_patroni"])

@@ -23,7 +23,7 @@ OUTSIDE = "203.0.113.7"
 @pytest.fixture
 def context(state_directory: Path) -> SiteContext:
     """campus with its bastion, a control plane and a worker."""
-    found = SiteContext.load(find_site("campus"))
+    loaded = SiteContext.load(find_site("campus"))
     instances = {
         name: InstanceOutput(id=name, name=name, address=address, flavor="f", roles=roles, floating_ip=outside)
         for name, address, roles, outside in (
@@ -32,9 +32,9 @@ def context(state_directory: Path) -> SiteContext:
             ("worker-1", WORKER, ("kube_node",), None),
         )
     }
-    CloudOutputs(instances=instances, networks={}).save(found.paths.create())
-    found.paths.ssh_key.touch(mode=0o600)  # ssh passes over a key that is missing
-    return found
+    CloudOutputs(instances=instances, networks={}).save(loaded.paths.create())
+    loaded.paths.ssh_key.touch(mode=0o600)  # ssh passes over a key that is missing
+    return loaded
 
 
 def resolved(line: list[str]) -> dict[str, str]:

@@ -42,9 +42,9 @@ class Issuer:
 
 @pytest.fixture
 def issuer(monkeypatch: pytest.MonkeyPatch) -> Issuer:
-    found = Issuer()
-    monkeypatch.setattr(users, "_request", found)
-    return found
+    fake = Issuer()
+    monkeypatch.setattr(users, "_request", fake)
+    return fake
 
 
 def written(tmp_path: Path, text: str | bytes) -> Path:

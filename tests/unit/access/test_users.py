@@ -32,9 +32,9 @@ class Pod:
 
 @pytest.fixture
 def pod(monkeypatch: pytest.MonkeyPatch) -> Pod:
-    found = Pod()
-    monkeypatch.setattr(kubectl, "run_kubectl", found)
-    return found
+    fake = Pod()
+    monkeypatch.setattr(kubectl, "run_kubectl", fake)
+    return fake
 
 
 def test_the_password_goes_by_standard_input(pod: Pod, context: SiteContext) -> None:

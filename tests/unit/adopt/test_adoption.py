@@ -141,5 +141,5 @@ def test_why_an_instance_is_replaced_is_found_in_any_of_its_steps(campus: SiteCo
         {"op": "replace", "urn": urn, "diffs": ["networks"]},
     ]
     for order in (steps, steps[::-1]):
-        (one,) = disruptions(campus, order)
-        assert one.because == ("networks",)
+        (disruption,) = disruptions(campus, order)
+        assert disruption.because == ("networks",)

@@ -28,7 +28,7 @@ def found(
 ) -> dict[str, tuple[str, ...]]:
     """KIND/NAME to the ids that could be meant."""
     matches = match(SITE, creations, {kind: tuple(all_) for kind, all_ in objects.items()}, chosen or {})
-    return {one.key: tuple(o.id for o in one.objects) for one in matches}
+    return {item.key: tuple(o.id for o in item.objects) for item in matches}
 
 
 NETWORK = creation("network", "campus", name="campus")
@@ -62,9 +62,9 @@ def test_a_name_that_two_objects_have_is_ambiguous_until_one_is_chosen() -> None
             CloudObject("b3", "by-hand", {"network_id": "n3", "cidr": "10.79.0.0/24"}),
         ],
     }
-    wanted = [NETWORK, creation("subnet", "campus", name="campus", cidr="10.79.0.0/24")]
-    assert found(wanted, objects) == {"network/campus": ("n1", "n2"), "subnet/campus": ()}
-    assert found(wanted, objects, {"network/campus": "n3"}) == {"network/campus": ("n3",), "subnet/campus": ("b3",)}
+    creations = [NETWORK, creation("subnet", "campus", name="campus", cidr="10.79.0.0/24")]
+    assert found(creations, objects) == {"network/campus": ("n1", "n2"), "subnet/campus": ()}
+    assert found(creations, objects, {"network/campus": "n3"}) == {"network/campus": ("n3",), "subnet/campus": ("b3",)}
 
 
 def test_a_choice_must_name_something_missing_in_the_state() -> None:
@@ -105,7 +105,7 @@ def test_a_rule_is_known_by_what_it_allows() -> None:
 
 
 def test_a_floating_ip_is_the_ports_or_one_that_the_site_described() -> None:
-    wanted = [NETWORK, WORKER, WORKER_PORT, creation("floating-ip", "worker-1", description="campus: worker-1")]
+    creations = [NETWORK, WORKER, WORKER_PORT, creation("floating-ip", "worker-1", description="campus: worker-1")]
     objects = {
         "network": [CloudObject("n1", "campus")],
         "instance": [CloudObject("s1", "worker-1")],
@@ -115,15 +115,15 @@ def test_a_floating_ip_is_the_ports_or_one_that_the_site_described() -> None:
             CloudObject("f2", "", {"port_id": None, "description": "campus: worker-1"}),
         ],
     }
-    assert found(wanted, objects)["floating-ip/worker-1"] == ("f2",)
+    assert found(creations, objects)["floating-ip/worker-1"] == ("f2",)
     bound = CloudObject("f3", "", {"port_id": "p1", "description": ""})
-    assert found(wanted, {**objects, "floating-ip": [*objects["floating-ip"], bound]})["floating-ip/worker-1"] == (
+    assert found(creations, {**objects, "floating-ip": [*objects["floating-ip"], bound]})["floating-ip/worker-1"] == (
         "f3",
     )
 
 
 def test_a_routers_interface_is_its_port_in_the_subnet() -> None:
-    wanted = [
+    creations = [
         *(NETWORK, creation("subnet", "campus", cidr="10.79.0.0/24"), creation("router", "router", name="campus")),
         creation("router-interface", "router-campus"),
     ]
@@ -138,7 +138,7 @@ def test_a_routers_interface_is_its_port_in_the_subnet() -> None:
             port("p3", device_id="r1", device_owner="network:router_interface", fixed_ips=[{"subnet_id": "b2"}]),
         ],
     }
-    assert found(wanted, objects)["router-interface/router-campus"] == ("p2",)
+    assert found(creations, objects)["router-interface/router-campus"] == ("p2",)
 
 
 def test_kinds_come_after_those_that_they_refer_to() -> None:

@@ -50,16 +50,16 @@ def bench(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_minimum_median_and_maximum() -> None:
-    found = Measure(benchmark="b", what="w", unit="s", samples=(3.0, 1.0, 2.0, 10.0))
-    assert (found.minimum, found.median, found.maximum) == (1.0, 2.5, 10.0)
+    measure = Measure(benchmark="b", what="w", unit="s", samples=(3.0, 1.0, 2.0, 10.0))
+    assert (measure.minimum, measure.median, measure.maximum) == (1.0, 2.5, 10.0)
 
 
 def test_percentile_of_many_samples_only() -> None:
-    found = Measure(benchmark="b", what="w", unit="ms", samples=tuple(map(float, range(1, 201))))
-    assert found.percentile_95 == 190.0
-    few = found.model_copy(update={"samples": found.samples[:99], "what": "few"})
+    measure = Measure(benchmark="b", what="w", unit="ms", samples=tuple(map(float, range(1, 201))))
+    assert measure.percentile_95 == 190.0
+    few = measure.model_copy(update={"samples": measure.samples[:99], "what": "few"})
     assert few.percentile_95 is None
-    lines = markdown(Results(machine=MACHINE, measures=(found, few))).splitlines()
+    lines = markdown(Results(machine=MACHINE, measures=(measure, few))).splitlines()
     assert "| what | minimum | median | 95 % | maximum | runs |" in lines
     assert "| w | 1.00 ms | 100 ms | 190 ms | 200 ms | 200 |" in lines
     assert "| few | 1.00 ms | 50.0 ms | – | 99.0 ms | 99 |" in lines
@@ -164,10 +164,10 @@ def test_the_document_shows_on_what_and_that_it_was_shared(tmp_path: Path) -> No
 
 
 def test_this_machine_is_described() -> None:
-    found = describe()
-    assert found.processors >= 1
-    assert found.memory_gib > 0
-    assert found.processor
+    description = describe()
+    assert description.processors >= 1
+    assert description.memory_gib > 0
+    assert description.processor
 
 
 def test_the_command_line_lists_and_refuses(tmp_path: Path) -> None:

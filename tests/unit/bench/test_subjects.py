@@ -55,8 +55,8 @@ def test_a_document_asks_for_nothing_on_the_lab() -> None:
 
 
 def test_paths_are_named_once() -> None:
-    found = paths(["identity", "notebooks"], "main")
-    assert found.count("tests/lab/test_login.py") == 1
+    files = paths(["identity", "notebooks"], "main")
+    assert files.count("tests/lab/test_login.py") == 1
 
 
 def test_an_unknown_name_is_refused_with_the_nearest() -> None:

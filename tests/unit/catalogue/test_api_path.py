@@ -25,13 +25,13 @@ def test_two_services_share_the_name(monkeypatch: pytest.MonkeyPatch) -> None:
 
     (hub,) = (service for service in services() if service.key == "ml_hub")
     own = hub.needs
-    table = tuple(replace(one, needs=needs) if one is hub else one for one in services())
+    table = tuple(replace(service, needs=needs) if service is hub else service for service in services())
     monkeypatch.setattr("strata.catalogue.site_services.services", lambda: table)
     site = load_site(find_site("lab"))
-    found = {one.key: one for one in published(site)}
-    assert found["ml_hub"].host == found["authenticator"].host == "api.lab.strata.test"
-    assert found["ml_hub"].url == "https://api.lab.strata.test/v3/pods"
-    assert found["ml_hub"].health_url == "https://api.lab.strata.test/v3/pods/openapi.json"
+    by_key = {service.key: service for service in published(site)}
+    assert by_key["ml_hub"].host == by_key["authenticator"].host == "api.lab.strata.test"
+    assert by_key["ml_hub"].url == "https://api.lab.strata.test/v3/pods"
+    assert by_key["ml_hub"].health_url == "https://api.lab.strata.test/v3/pods/openapi.json"
     assert api_url(site) == "https://api.lab.strata.test"
     assert list(names.check(site)) == [], "a shared name is not a duplicate"
 

@@ -44,8 +44,8 @@ def test_a_service_is_named_in_its_folders_only(service: Service[Any]) -> None:
     pinned = f":  {service.name}:"
     # the toolchain builds a Go module
     built = "versions.yaml:" if (service.folder / "go.mod").exists() else pinned
-    found = [line for line in done.stdout.splitlines() if not line.startswith(built)]
-    assert [line for line in found if not line.endswith(pinned)] == []
+    lines = [line for line in done.stdout.splitlines() if not line.startswith(built)]
+    assert [line for line in lines if not line.endswith(pinned)] == []
 
 
 @pytest.mark.parametrize("service", services(), ids=lambda service: service.name)

@@ -131,8 +131,8 @@ def test_an_external_issuer_that_names_too_little_is_reported(tmp_path: Path, di
 def test_settings_alone_do_without_discovery(tmp_path: Path) -> None:
     urls = {key: f"{EXTERNAL}/{key}" for key in ("authorize", "token", "userinfo", "logout")}
     site_file = external(tmp_path, endpoints=urls, jwks_url=f"{EXTERNAL}/certs")
-    found = context_with(NOTEBOOKS, site_file).provide(NOTEBOOKS).public
-    assert (found.logout, found.revoke) == (urls["logout"], ""), "an optional one is not looked for"
+    endpoints = context_with(NOTEBOOKS, site_file).provide(NOTEBOOKS).public
+    assert (endpoints.logout, endpoints.revoke) == (urls["logout"], ""), "an optional one is not looked for"
 
 
 def test_its_secret_comes_from_the_operator(tmp_path: Path) -> None:

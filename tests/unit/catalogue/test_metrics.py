@@ -23,8 +23,8 @@ from ..platform.test_values import SITES, state_of
 def within(values: Any) -> Iterator[Any]:
     """A value, and all that it holds."""
     yield values
-    for one in values.values() if isinstance(values, dict) else values if isinstance(values, list) else ():
-        yield from within(one)
+    for value in values.values() if isinstance(values, dict) else values if isinstance(values, list) else ():
+        yield from within(value)
 
 
 def annotations_at(values: Any, path: str) -> dict[str, str]:
@@ -42,7 +42,7 @@ def test_values_of_a_service_carry_its_metrics() -> None:
         access = service_context(service, state).provide(need)
         values = own[service.name].values(state)
         annotations = [annotations_at(values, path) for path in service.pod_annotations]
-        assert any(access.annotations.items() <= one.items() for one in annotations)
+        assert any(access.annotations.items() <= pod_annotations.items() for pod_annotations in annotations)
         assert access.annotations["prometheus.io/port"] == str(need.port)
         assert all(client in within(values) for client in access.clients)
 

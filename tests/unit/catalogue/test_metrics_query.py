@@ -34,7 +34,7 @@ def test_services_that_declare_it_and_no_others_may_query() -> None:
 
 def test_another_service_that_declares_it_is_admitted(with_needs: Callable[..., Service[Any]]) -> None:
     site = state_of(SITES["lab"]).site
-    service = next(s for s in installed(site) if s not in [one for one, _ in needed(site, MetricsQuery)])
+    service = next(s for s in installed(site) if s not in [client for client, _ in needed(site, MetricsQuery)])
     before = query_clients(site)
     with_needs(service, MetricsQuery())
     (added,) = (peer for peer in query_clients(site) if peer not in before)
@@ -44,7 +44,7 @@ def test_another_service_that_declares_it_is_admitted(with_needs: Callable[..., 
 def test_values_of_the_server_admit_the_clients() -> None:
     state = state_of(SITES["lab"])
     (server,) = (service for service in installed(state.site) if service.metrics_server is not None)
-    (release,) = (one for one in releases(state.site) if one.name == server.name)
+    (release,) = (release for release in releases(state.site) if release.name == server.name)
     assert release.values(state)["networkPolicy"]["clients"] == query_clients(state.site)
     assert server.namespace_of(state.site) == MONITORING_NAMESPACE
 
@@ -52,9 +52,9 @@ def test_values_of_the_server_admit_the_clients() -> None:
 def test_a_site_without_a_server_provides_none(monkeypatch: pytest.MonkeyPatch) -> None:
     state = state_of(SITES["lab"])
     declared = [service for service, _ in needed(state.site, MetricsQuery)]
-    found = service_context(declared[0], state).provide(MetricsQuery())
-    assert found is not None
-    assert found == metrics_server(state.site)
+    access = service_context(declared[0], state).provide(MetricsQuery())
+    assert access is not None
+    assert access == metrics_server(state.site)
     without = tuple(service for service in services() if service.metrics_server is None)
     monkeypatch.setattr("strata.catalogue.site_services.services", lambda: without)
     assert service_context(declared[0], state).provide(MetricsQuery()) is None

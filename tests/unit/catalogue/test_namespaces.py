@@ -64,10 +64,10 @@ def test_values_of_the_releases(service: Service[Any]) -> None:
 
 def test_secrets_are_in_the_namespace_of_the_pods(service: Service[Any]) -> None:
     state = state_of(SITES["lab"])
-    found = secret_manifests(state)
-    assert ("notebooks", service.secret_name) in found
-    assert ("strata-system", service.secret_name) not in found
-    assert found["research", "pool-secrets"]["metadata"]["labels"]["app.kubernetes.io/instance"] == "pool-research"
+    manifests = secret_manifests(state)
+    assert ("notebooks", service.secret_name) in manifests
+    assert ("strata-system", service.secret_name) not in manifests
+    assert manifests["research", "pool-secrets"]["metadata"]["labels"]["app.kubernetes.io/instance"] == "pool-research"
     assert set(secret_manifests(state, ["pool-research"])) == {("research", "pool-secrets")}
 
 
@@ -86,14 +86,14 @@ def test_plan_and_status_show_the_namespace(service: Service[Any]) -> None:
         services=ServiceFacts(),
         seconds=0,
     )
-    status = {one.object: one.found for one in site_status(context, seen) if one.layer == "platform"}
+    status = {row.object: row.found for row in site_status(context, seen) if row.layer == "platform"}
     assert status.pop(f"release {service.name}") == "missing", "it is in another namespace"
     assert set(status.values()) == {"deployed", "answers"}
 
 
 def test_a_namespace_is_protected_as_data(service: Service[Any]) -> None:
     assert service
-    kept = {one.key for one in data_of(load_site(find_site("lab")))}
+    kept = {item.key for item in data_of(load_site(find_site("lab")))}
     assert {"namespace/notebooks", "tenant/research"} <= kept
 
 

@@ -19,10 +19,10 @@ from ..platform.test_values import SITES
 
 def test_the_classes_are_those_of_the_chart() -> None:
     classes = yaml.safe_load((REPOSITORY / "helm/cluster-base/values.yaml").read_text())["priorityClasses"]
-    assert [one["name"] for one in classes] == list(get_args(Level))
-    values = [one["value"] for one in classes]
+    assert [priority_class["name"] for priority_class in classes] == list(get_args(Level))
+    values = [priority_class["value"] for priority_class in classes]
     assert values == sorted(values, reverse=True)
-    assert [one.get("preemptionPolicy") for one in classes] == [None, None, "Never"]
+    assert [priority_class.get("preemptionPolicy") for priority_class in classes] == [None, None, "Never"]
 
 
 @pytest.mark.parametrize(
@@ -36,13 +36,13 @@ def test_the_classes_are_those_of_the_chart() -> None:
     ],
 )
 def test_accelerators(site: str, need: Accelerators, resource: str, label: dict[str, str]) -> None:
-    found = load_site(SITES[site])
-    assert found.cluster is not None
-    assert list(need.findings(found, ())) == []
-    access = need.provide(cast("Any", SimpleNamespace(site=found)))
+    loaded = load_site(SITES[site])
+    assert loaded.cluster is not None
+    assert list(need.findings(loaded, ())) == []
+    access = need.provide(cast("Any", SimpleNamespace(site=loaded)))
     assert (access.resource, access.count) == (resource, need.count)
-    assert access.node_selector == {**found.cluster.gpu_nodes.labels, **label}
-    assert [t["key"] for t in access.tolerations] == [t.partition("=")[0] for t in found.cluster.gpu_nodes.taints]
+    assert access.node_selector == {**loaded.cluster.gpu_nodes.labels, **label}
+    assert [t["key"] for t in access.tolerations] == [t.partition("=")[0] for t in loaded.cluster.gpu_nodes.taints]
 
 
 @pytest.mark.parametrize(

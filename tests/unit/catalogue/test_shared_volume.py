@@ -71,7 +71,7 @@ def test_volumes_are_protected(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_each_tenant_has_a_claim_for_its_folder() -> None:
     site = load_site(find_site("lab"))
     name = site.platform.tenants[0].name
-    (volume,) = (one for one in volumes(site) if one.namespace == name and one.claim == "tenants")
+    (volume,) = (volume for volume in volumes(site) if volume.namespace == name and volume.claim == "tenants")
     assert (volume.claim, volume.namespace, volume.path) == ("tenants", "research", "/tenants/research")
     assert volume.name == "research-tenants"
 
@@ -81,12 +81,12 @@ def test_a_service_shares_folders_with_tenants(monkeypatch: pytest.MonkeyPatch) 
     state = state_of(SITES["lab"])
     need = replace(SCRATCH, tenants=True, removal_folder=".removed")
     give(monkeypatch, state.site, need)
-    found = [one for one in volumes(state.site) if one.claim == "scratch"]
-    assert {(one.namespace, one.path) for one in found} == {
+    shared = [volume for volume in volumes(state.site) if volume.claim == "scratch"]
+    assert {(volume.namespace, volume.path) for volume in shared} == {
         ("strata-system", "/scratch"),
         *((tenant.name, f"/scratch/{tenant.name}") for tenant in state.site.platform.tenants),
     }
-    assert {(one.owner, one.group, one.read_only) for one in found} == {(1000, 100, False)}
+    assert {(volume.owner, volume.group, volume.read_only) for volume in shared} == {(1000, 100, False)}
     exports: Any = role_variables("nfs_server", state.site, outputs(state.site))["nfs_server_exports"]
     export = next(e for e in exports if e["name"] == "scratch")
     names = [tenant.name for tenant in state.site.platform.tenants]
@@ -132,12 +132,12 @@ def test_limits_of_folders_reach_the_server_and_its_volume() -> None:
     """The volume that has the export, and no other, gets quotas."""
     site = load_site(SITES["cnaf"])
     assert site.cloud is not None
-    storage = next(one for one in site.cloud.instances if "nfs_server" in one.roles)
+    storage = next(instance for instance in site.cloud.instances if "nfs_server" in instance.roles)
     exports: Any = role_variables("nfs_server", site, None)["nfs_server_exports"]
     assert {e["name"]: e["folder_limit"] for e in exports if "folder_limit" in e} == {"homes": 50 * 2**20}
     for path, limited in (("/srv/nfs/volumes", True), ("/srv", True), ("/srv/nfs/volumes2", False)):
         volume = storage.volumes[0].model_copy(update={"mount_path": Path(path)})
         instances = (storage.model_copy(update={"volumes": (volume,)}),)
         other = site.model_copy(update={"cloud": site.cloud.model_copy(update={"instances": instances})})
-        found: Any = role_variables("volumes", other, None)["volumes_of_hosts"]
-        assert [one["project_quotas"] for one in found[storage.name]] == [limited]
+        by_host: Any = role_variables("volumes", other, None)["volumes_of_hosts"]
+        assert [volume["project_quotas"] for volume in by_host[storage.name]] == [limited]

@@ -39,9 +39,9 @@ def standing(context: SiteContext, **roles: tuple[str, ...]) -> None:
     """Instances that the cloud layer made."""
     instances = {
         name.replace("_", "-"): InstanceOutput(
-            id=name, name=name.replace("_", "-"), address="10.77.0.9", flavor="cpu.small", roles=found
+            id=name, name=name.replace("_", "-"), address="10.77.0.9", flavor="cpu.small", roles=instance_roles
         )
-        for name, found in roles.items()
+        for name, instance_roles in roles.items()
     }
     CloudOutputs(instances=instances, networks={}).save(context.paths)
 
@@ -55,9 +55,9 @@ def standing(context: SiteContext, **roles: tuple[str, ...]) -> None:
     ],
 )
 def test_each_effect_is_reported(given: dict[str, Any], effect: str, context: SiteContext) -> None:
-    (found,) = disruptions(context, [given])
-    assert found.effect == effect
-    assert found.text().startswith(f"worker-1 is {effect}")
+    (disruption,) = disruptions(context, [given])
+    assert disruption.effect == effect
+    assert disruption.text().startswith(f"worker-1 is {effect}")
 
 
 def test_metadata_and_new_instances_disrupt_no_one(context: SiteContext) -> None:
@@ -78,8 +78,8 @@ def test_yes_covers_workers_and_never_a_host_with_data(context: SiteContext) -> 
 
 
 def test_a_resize_loses_nothing_and_a_question_will_do(context: SiteContext) -> None:
-    found = disruptions(context, [step("update", "services-1", "flavorId")])
-    assert ApprovalNeeded(found, "lab").askable
+    resizes = disruptions(context, [step("update", "services-1", "flavorId")])
+    assert ApprovalNeeded(resizes, "lab").askable
     assert not ApprovalNeeded(disruptions(context, [step("replace", "services-1")]), "lab").askable
 
 
@@ -119,10 +119,10 @@ def test_an_edit_is_reported_by_its_path(context: SiteContext) -> None:
     applied.sections["cloud"]["project"]["quota"]["cores"] = 8
     del applied.sections["cloud"]["instances"][0]
     applied.save(context.paths)
-    told = {c.path: (c.before, c.now) for c in file_changes(context)}
-    assert told["cloud.project.quota.cores"] == ("8", "40")
-    assert told["cloud.instances.services-1"][0] == "none"
-    assert len(told) == 2
+    changes = {c.path: (c.before, c.now) for c in file_changes(context)}
+    assert changes["cloud.project.quota.cores"] == ("8", "40")
+    assert changes["cloud.instances.services-1"][0] == "none"
+    assert len(changes) == 2
 
 
 def test_the_digest_follows_what_the_cloud_is_made_of(context: SiteContext) -> None:
@@ -146,7 +146,7 @@ class Steps:
 
     def run(self, approval: Approval) -> RunReport:
         self.runs += 1
-        refused = [one for one in self.found if not approval.covers(one)]
+        refused = [disruption for disruption in self.found if not approval.covers(disruption)]
         if refused:
             raise StepFailed("step cloud failed") from ApprovalNeeded(refused, "lab")
         return RunReport()

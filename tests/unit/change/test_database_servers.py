@@ -24,9 +24,9 @@ OTHERS = ("database-6", "database-7", "database-8")
 
 @pytest.fixture
 def context(state_directory: Path) -> SiteContext:
-    found = SiteContext.load(find_site("metal"))
-    found.paths.create()
-    return found
+    loaded = SiteContext.load(find_site("metal"))
+    loaded.paths.create()
+    return loaded
 
 
 def with_servers(context: SiteContext, names: tuple[str, ...]) -> SiteContext:

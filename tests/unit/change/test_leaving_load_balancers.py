@@ -42,23 +42,23 @@ def context(state_directory: Path) -> SiteContext:
     """Both are recorded."""
     metal = SiteContext.load(find_site("metal"))
     metal.paths.create()
-    found = balanced(metal, EDGES)
-    add_members(found)
-    return found
+    changed = balanced(metal, EDGES)
+    add_members(changed)
+    return changed
 
 
 @pytest.fixture
 def reached(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Where keepalived is stopped."""
-    found: list[str] = []
+    targets: list[str] = []
 
     def run_ssh(given: SiteContext, address: str, command: str, **_: object) -> subprocess.CompletedProcess[str]:
         assert "systemctl disable --now keepalived" in command
-        found.append(ssh.ssh_line(given, address)[0][-1])
+        targets.append(ssh.ssh_line(given, address)[0][-1])
         return subprocess.CompletedProcess([], 0, "", "")
 
     monkeypatch.setattr(machines, "run_ssh", run_ssh)
-    return found
+    return targets
 
 
 def recorded(context: SiteContext) -> dict[str, str]:
@@ -74,8 +74,8 @@ def test_keepalived_is_stopped_on_a_machine_that_is_removed_or_moved(
 ) -> None:
     assert machines.stop_leaving_members(context, Silent()) == (0, [])
     changed = balanced(context, left)
-    (told,) = warnings(changed, lifecycle_of(changed), [Layer.HOSTS])
-    assert told.startswith("load balancer edge-2 (198.18.13.32): keepalived is stopped")
+    (warning,) = warnings(changed, lifecycle_of(changed), [Layer.HOSTS])
+    assert warning.startswith("load balancer edge-2 (198.18.13.32): keepalived is stopped")
     assert warnings(changed, lifecycle_of(changed), [Layer.PLATFORM]) == []
     assert machines.stop_leaving_members(changed, Silent()) == (1, [])
     assert reached == ["ops@198.18.13.32"]

@@ -25,11 +25,11 @@ CHANGED = "Host key for 198.18.13.22 has changed.\\nHost key verification failed
 @pytest.fixture
 def context(state_directory: Path) -> SiteContext:
     """metal, with a cluster that has its machines."""
-    found = SiteContext.load(find_site("metal"))
-    found.paths.create()
-    found.paths.kubeconfig.touch()
-    remember_nodes(found)
-    return found
+    loaded = SiteContext.load(find_site("metal"))
+    loaded.paths.create()
+    loaded.paths.kubeconfig.touch()
+    remember_nodes(loaded)
+    return loaded
 
 
 def edited(context: SiteContext, *leaving: str, **addresses: str) -> SiteContext:
@@ -45,8 +45,8 @@ def test_a_machine_that_is_removed_or_moved_leaves(context: SiteContext) -> None
     assert leaving_machines(context) == {}
     changed = edited(context, "worker-1", worker_2="198.18.13.99")
     assert leaving_machines(changed) == {"worker-1": "198.18.13.21", "worker-2": "198.18.13.22"}
-    told = warnings(changed, lifecycle_of(changed), [Layer.HOSTS])
-    assert [line.partition(":")[0] for line in sorted(told)] == [
+    messages = warnings(changed, lifecycle_of(changed), [Layer.HOSTS])
+    assert [line.partition(":")[0] for line in sorted(messages)] == [
         "node worker-1 (198.18.13.21)",
         "node worker-2 (198.18.13.22)",
     ]

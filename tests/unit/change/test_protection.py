@@ -38,9 +38,9 @@ def edited(tmp_path: Path) -> Callable[[Edit], Site]:
 @pytest.fixture
 def paths(state_directory: Path) -> SitePaths:
     """Of a lab that was brought up once."""
-    found = SitePaths("lab").create()
-    authorize_removal(load_site(LAB), found, ALL, ()).save(found)
-    return found
+    site_paths = SitePaths("lab").create()
+    authorize_removal(load_site(LAB), site_paths, ALL, ()).save(site_paths)
+    return site_paths
 
 
 def without_export(content: dict) -> None:  # type: ignore[type-arg]
@@ -92,8 +92,8 @@ def test_a_loss_is_refused_until_it_is_named(
     assert ProtectedResources.load(paths) == before
 
     ledger = authorize_removal(site, paths, ALL, [key])
-    assert [one.key for one in ledger.removing] == [key]
-    assert key not in {one.key for one in losses(ledger.settled(ALL), site)}
+    assert [item.key for item in ledger.removing] == [key]
+    assert key not in {item.key for item in losses(ledger.settled(ALL), site)}
 
 
 def test_a_loss_stays_allowed_until_its_layer_has_succeeded(edited: Callable[[Edit], Site], paths: SitePaths) -> None:
@@ -109,7 +109,7 @@ def test_what_came_back_before_it_went_stays(edited: Callable[[Edit], Site], pat
     authorize_removal(edited(without_database), paths, ALL, ["database/ml_hub"]).save(paths)
     ledger = authorize_removal(edited(lambda _: None), paths, ALL, ())
     assert ledger.removing == ()
-    assert "database/ml_hub" in {one.key for one in ledger.kept}
+    assert "database/ml_hub" in {item.key for item in ledger.kept}
 
 
 def test_another_layer_does_not_ask(edited: Callable[[Edit], Site], paths: SitePaths) -> None:

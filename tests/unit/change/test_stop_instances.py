@@ -65,7 +65,7 @@ def test_instances_with_volumes_are_shut_down(context: SiteContext, monkeypatch:
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "task", "found"),
+    ("error", "status", "task", "reported"),
     [
         (ResourceTimeout("Timeout waiting"), "ACTIVE", "powering-off", "ACTIVE (powering-off); Timeout waiting"),
         (ResourceFailure("transitioned to failure state"), "ERROR", None, "ERROR; transitioned"),
@@ -78,10 +78,10 @@ def test_one_that_does_not_shut_down_is_named_with_its_state(
     error: SDKException,
     status: str,
     task: str | None,
-    found: str,
+    reported: str,
 ) -> None:
     with pytest.raises(UserError, match="instance services-1 does not shut down") as refused:
         stop(context, Compute(error, status, task), monkeypatch)
-    assert f"nova reports the status {found}" in refused.value.message
+    assert f"nova reports the status {reported}" in refused.value.message
     assert "openstack server stop id-of-services-1" in (refused.value.fix or "")
     assert f"strata up {context.site.name}" in (refused.value.fix or "")

@@ -53,9 +53,9 @@ def campus(tmp_path: Path) -> Callable[[Volumes], Site]:
 @pytest.fixture
 def paths(state_directory: Path, campus: Callable[[Volumes], Site]) -> SitePaths:
     """Of campus with two volumes of storage-1, after its first `up`."""
-    found = SitePaths("campus").create()
-    authorize_removal(campus({"storage-1": [EXPORTS, HOMES]}), found, ("cloud",), ()).save(found)
-    return found
+    site_paths = SitePaths("campus").create()
+    authorize_removal(campus({"storage-1": [EXPORTS, HOMES]}), site_paths, ("cloud",), ()).save(site_paths)
+    return site_paths
 
 
 def test_a_volume_leaves_only_when_it_is_named(campus: Callable[[Volumes], Site], paths: SitePaths) -> None:

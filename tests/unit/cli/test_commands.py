@@ -67,8 +67,8 @@ def test_up_asks_for_charts_before_it_changes_anything(tmp_path: Path) -> None:
 def test_env_names_files_and_no_secrets(tmp_path: Path) -> None:
     done = strata("env", "lab", "--json", state=tmp_path)
     variables = json.loads(done.stdout)
-    wanted = {"OS_CLIENT_CONFIG_FILE", "OS_CLOUD", "KUBECONFIG", "PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE_FILE"}
-    assert wanted <= set(variables)
+    names = {"OS_CLIENT_CONFIG_FILE", "OS_CLOUD", "KUBECONFIG", "PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE_FILE"}
+    assert names <= set(variables)
     assert variables["OS_CLOUD"] == "lab"
     assert "PULUMI_CONFIG_PASSPHRASE" not in variables
     assert variables["STRATA_API_URL"] == "https://api.lab.strata.test"

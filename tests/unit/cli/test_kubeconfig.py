@@ -23,14 +23,14 @@ KEY = base64.b64encode(b"the administrator's key").decode()
 @pytest.fixture
 def context(state_directory: Path) -> SiteContext:
     """The lab with an administrator's kubeconfig."""
-    found = SiteContext.load(find_site("lab"))
+    loaded = SiteContext.load(find_site("lab"))
     cluster = {"server": "https://10.77.0.12:6443", "certificate-authority-data": CA}
     administrator = {
         "clusters": [{"name": "platform", "cluster": cluster}],
         "users": [{"name": "kubernetes-admin", "user": {"client-key-data": KEY}}],
     }
-    write_private(found.paths.kubeconfig, yaml.safe_dump(administrator))
-    return found
+    write_private(loaded.paths.kubeconfig, yaml.safe_dump(administrator))
+    return loaded
 
 
 def test_it_leads_to_the_cluster_and_the_issuer(context: SiteContext) -> None:
@@ -57,8 +57,8 @@ def test_it_leads_to_the_cluster_and_the_issuer(context: SiteContext) -> None:
 
 def test_the_only_tenant_s_namespace_is_the_default(context: SiteContext) -> None:
     platform = context.site.platform.model_copy(update={"tenants": context.site.platform.tenants[:1]})
-    one = replace(context, site=context.site.model_copy(update={"platform": platform}))
-    assert user_kubeconfig(one)["contexts"][0]["context"]["namespace"] == "research"
+    single_tenant = replace(context, site=context.site.model_copy(update={"platform": platform}))
+    assert user_kubeconfig(single_tenant)["contexts"][0]["context"]["namespace"] == "research"
 
 
 def test_a_server_at_a_floating_ip_is_checked_by_its_name(context: SiteContext) -> None:

@@ -18,9 +18,9 @@ NAMES = sorted([*ORDER, *command_packages()])
 
 
 def group() -> LazyGroup:
-    found = typer.main.get_group(app)
-    assert isinstance(found, LazyGroup)
-    return found
+    command = typer.main.get_group(app)
+    assert isinstance(command, LazyGroup)
+    return command
 
 
 def test_each_module_has_its_place_in_the_list() -> None:

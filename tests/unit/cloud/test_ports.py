@@ -56,8 +56,8 @@ def test_security_groups_of_the_lab() -> None:
     site = load_site(REPOSITORY / "inventories" / "lab" / "site.yaml")
     assert site.cloud is not None
     groups = security_group_arguments(site, site.cloud)
-    found = {g: {(r.name, r.protocol, r.port, r.source or r.group) for r in groups[g].ingress} for g in groups}
-    assert found == LAB
+    by_group = {g: {(r.name, r.protocol, r.port, r.source or r.group) for r in groups[g].ingress} for g in groups}
+    assert by_group == LAB
     assert sum(len(group.ingress) for group in groups.values()) == sum(len(rules) for rules in LAB.values())
     assert next(iter(groups)) == EVERY_HOST
     assert groups["load_balancer"].name == "lab-load-balancer"

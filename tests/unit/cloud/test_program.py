@@ -57,8 +57,8 @@ def test_a_flavor_asks_for_hosts_that_there_are(site: str, recorded: Recorded) -
         return
     hosts = {inputs["metadata"]["gpu"] for (kind, _), inputs in recorder.resources.items() if kind == AGGREGATE}
     flavors = [inputs for (kind, _), inputs in recorder.resources.items() if kind == FLAVOR]
-    wanted = {inputs.get("extraSpecs", {}).get("aggregate_instance_extra_specs:gpu") for inputs in flavors}
-    assert wanted - {None} <= hosts
+    requested = {inputs.get("extraSpecs", {}).get("aggregate_instance_extra_specs:gpu") for inputs in flavors}
+    assert requested - {None} <= hosts
     if "none" not in hosts:
         assert any("aggregate_instance_extra_specs:gpu" not in inputs.get("extraSpecs", {}) for inputs in flavors)
 
@@ -96,9 +96,9 @@ def test_every_object_of_the_site_is_asked_for(site: str, recorded: Recorded) ->
 
 def test_lab_in_detail(recorded: Recorded) -> None:
     recorder, outputs = recorded("lab")
-    found = recorder.resources
+    resources = recorder.resources
 
-    assert found[FLAVOR, "gpu.v100.2"] | {"name": "gpu.v100.2"} == {
+    assert resources[FLAVOR, "gpu.v100.2"] | {"name": "gpu.v100.2"} == {
         "name": "gpu.v100.2",
         "vcpus": 8.0,
         "ram": 8192.0,
@@ -106,25 +106,25 @@ def test_lab_in_detail(recorded: Recorded) -> None:
         "isPublic": True,
         "extraSpecs": {"pci_passthrough:alias": "v100:2", "aggregate_instance_extra_specs:gpu": "v100"},
     }
-    assert found[FLAVOR, "cpu.small"]["extraSpecs"] == {"aggregate_instance_extra_specs:gpu": "none"}
-    assert found[AGGREGATE, "v100"]["hosts"] == ["compute-gpu-1"]
-    assert found[AGGREGATE, "v100"]["metadata"] == {"gpu": "v100"}
-    assert found[AGGREGATE, "none"]["hosts"] == ["compute-1"]
-    assert found[SUBNET, "platform"]["cidr"] == "10.77.0.0/24"
-    assert found["openstack:compute/quotaSetV2:QuotaSetV2", "project"] == {
+    assert resources[FLAVOR, "cpu.small"]["extraSpecs"] == {"aggregate_instance_extra_specs:gpu": "none"}
+    assert resources[AGGREGATE, "v100"]["hosts"] == ["compute-gpu-1"]
+    assert resources[AGGREGATE, "v100"]["metadata"] == {"gpu": "v100"}
+    assert resources[AGGREGATE, "none"]["hosts"] == ["compute-1"]
+    assert resources[SUBNET, "platform"]["cidr"] == "10.77.0.0/24"
+    assert resources["openstack:compute/quotaSetV2:QuotaSetV2", "project"] == {
         "projectId": "project-id",
         "instances": 10.0,
         "cores": 40.0,
         "ram": 65536.0,
     }
-    assert found["openstack:compute/keypair:Keypair", "key-pair"]["publicKey"] == PUBLIC_KEY
-    assert found[IMAGE, "debian-12"]["properties"]["strata_image"].startswith("localhost/strata-debian-12:")
-    worker = found[INSTANCE, "gpu-worker-1"]
+    assert resources["openstack:compute/keypair:Keypair", "key-pair"]["publicKey"] == PUBLIC_KEY
+    assert resources[IMAGE, "debian-12"]["properties"]["strata_image"].startswith("localhost/strata-debian-12:")
+    worker = resources[INSTANCE, "gpu-worker-1"]
     assert worker["metadata"] == {"strata_site": "lab", "strata_roles": "kube_node,gpu_node"}
     assert worker["flavorId"] == "gpu.v100.1-id"
     assert worker["networks"] == [{"port": "gpu-worker-1-id"}]
-    assert found[PORT, "control-1"]["securityGroupIds"] == ["nodes-id", "kube_control_plane-id"]
-    assert found[PORT, "worker-1"]["securityGroupIds"] == ["nodes-id", "kube_node-id"]
+    assert resources[PORT, "control-1"]["securityGroupIds"] == ["nodes-id", "kube_control_plane-id"]
+    assert resources[PORT, "worker-1"]["securityGroupIds"] == ["nodes-id", "kube_node-id"]
     assert outputs["instances"]["services-1"]["roles"] == [
         "nfs_server",
         "postgresql",
@@ -138,12 +138,12 @@ def test_lab_in_detail(recorded: Recorded) -> None:
 def test_a_router_leads_out_over_the_labs_control_network(recorded: Recorded) -> None:
     """Addresses of the upper half, so that they never meet the controller's."""
     recorder, _ = recorded("lab")
-    found = recorder.resources
-    assert found[NETWORK, "external"] == {"name": "public", "external": True, "adminStateUp": True}
-    assert found[SUBNET, "external"]["allocationPools"] == [{"start": "10.87.0.128", "end": "10.87.0.254"}]
-    assert found[SUBNET, "external"]["gatewayIp"] == "10.87.0.1"
-    assert found[ROUTER, "router"]["externalNetworkId"] == "external-id"
-    assert found[INTERFACE, "router-platform"] == {"routerId": "router-id", "subnetId": "platform-id"}
+    resources = recorder.resources
+    assert resources[NETWORK, "external"] == {"name": "public", "external": True, "adminStateUp": True}
+    assert resources[SUBNET, "external"]["allocationPools"] == [{"start": "10.87.0.128", "end": "10.87.0.254"}]
+    assert resources[SUBNET, "external"]["gatewayIp"] == "10.87.0.1"
+    assert resources[ROUTER, "router"]["externalNetworkId"] == "external-id"
+    assert resources[INTERFACE, "router-platform"] == {"routerId": "router-id", "subnetId": "platform-id"}
     assert recorder.providers[NETWORK, "external"].split("::")[-2] == "administrator"
     assert recorder.providers[ROUTER, "router"].split("::")[-2] == "project-scope"
 
@@ -151,16 +151,16 @@ def test_a_router_leads_out_over_the_labs_control_network(recorded: Recorded) ->
 def test_a_fresh_cloud_of_kolla_gets_an_external_network_and_an_image(recorded: Recorded) -> None:
     """Before them, no instance could boot, and none could be reached from outside."""
     recorder, _ = recorded("tacc")
-    found = recorder.resources
-    assert found[NETWORK, "external"]["segments"] == [{"networkType": "flat", "physicalNetwork": "physnet1"}]
-    assert found[SUBNET, "external"]["allocationPools"] == [{"start": "198.51.100.100", "end": "198.51.100.199"}]
-    assert found[SUBNET, "external"]["gatewayIp"] == "198.51.100.1"
-    assert found[ROUTER, "router"]["externalNetworkId"] == "external-id"
-    image = found[IMAGE, "debian-12"]
+    resources = recorder.resources
+    assert resources[NETWORK, "external"]["segments"] == [{"networkType": "flat", "physicalNetwork": "physnet1"}]
+    assert resources[SUBNET, "external"]["allocationPools"] == [{"start": "198.51.100.100", "end": "198.51.100.199"}]
+    assert resources[SUBNET, "external"]["gatewayIp"] == "198.51.100.1"
+    assert resources[ROUTER, "router"]["externalNetworkId"] == "external-id"
+    image = resources[IMAGE, "debian-12"]
     (described,) = load_cloud("tacc").images
     assert (image["diskFormat"], image["properties"]["strata_checksum"]) == ("qcow2", described.checksum)
     assert Path(image["localFilePath"]).is_absolute()
-    assert found[INSTANCE, "cic-edge"]["networks"] == [{"port": "cic-edge-id"}]
+    assert resources[INSTANCE, "cic-edge"]["networks"] == [{"port": "cic-edge-id"}]
     assert recorder.providers[IMAGE, "debian-12"].split("::")[-2] == "administrator"
 
 
@@ -182,15 +182,19 @@ def test_a_members_project_by_its_own_credentials_alone() -> None:
     ExistingObjects(images={"debian-13": "recorded-id"}).save(SitePaths("campus").create())
     recorder = Recorder()
     outputs = run_program("cloud", "campus", recorder)
-    found = recorder.resources
-    assert {kind for kind, _ in found if kind.startswith("openstack:")} <= pulumi_pending.IN_PROJECT.keys()
-    assert {name: inputs["cloud"] for (kind, name), inputs in found.items() if kind == PROVIDER} == {
+    resources = recorder.resources
+    assert {kind for kind, _ in resources if kind.startswith("openstack:")} <= pulumi_pending.IN_PROJECT.keys()
+    assert {name: inputs["cloud"] for (kind, name), inputs in resources.items() if kind == PROVIDER} == {
         "project-scope": "campus"
     }
-    assert found[INSTANCE, "gpu-worker-1"]["flavorId"] == "found-gpu.v100.1"
-    assert {inputs["imageId"] for (kind, _), inputs in found.items() if kind == INSTANCE} == {"recorded-id"}
-    assert found[ROUTER, "router"]["externalNetworkId"] == "found-public"
-    assert found[FLOATING_IP, "edge-1"] == {"pool": "public", "portId": "edge-1-id", "description": "campus: edge-1"}
+    assert resources[INSTANCE, "gpu-worker-1"]["flavorId"] == "found-gpu.v100.1"
+    assert {inputs["imageId"] for (kind, _), inputs in resources.items() if kind == INSTANCE} == {"recorded-id"}
+    assert resources[ROUTER, "router"]["externalNetworkId"] == "found-public"
+    assert resources[FLOATING_IP, "edge-1"] == {
+        "pool": "public",
+        "portId": "edge-1-id",
+        "description": "campus: edge-1",
+    }
     assert "floating_ip" in outputs["instances"]["edge-1"]
     assert "floating_ip" not in outputs["instances"]["worker-1"]
 
@@ -277,11 +281,11 @@ def test_server_groups_and_zones_show_where_instances_run(tmp_path: Path, monkey
     monkeypatch.setenv("STRATA_SITE_FILE", str(tmp_path / "site.yaml"))
     recorder = Recorder()
     run_program("cloud", "csc", recorder)
-    found = recorder.resources
-    assert found[SERVER_GROUP, "single"] == {"name": "single", "policies": "soft-anti-affinity"}
-    assert found[INSTANCE, "batch-1"]["schedulerHints"] == [{"group": "single-id"}]
-    assert found[INSTANCE, "batch-1"]["availabilityZone"] == "az1"
-    assert not {"schedulerHints", "availabilityZone"} & found[INSTANCE, "control-1"].keys()
+    resources = recorder.resources
+    assert resources[SERVER_GROUP, "single"] == {"name": "single", "policies": "soft-anti-affinity"}
+    assert resources[INSTANCE, "batch-1"]["schedulerHints"] == [{"group": "single-id"}]
+    assert resources[INSTANCE, "batch-1"]["availabilityZone"] == "az1"
+    assert not {"schedulerHints", "availabilityZone"} & resources[INSTANCE, "control-1"].keys()
 
 
 @pytest.mark.usefixtures("operator")
@@ -297,8 +301,8 @@ def test_ipv6_beside_ipv4(addressing: str, tmp_path: Path, monkeypatch: pytest.M
     ExistingObjects(images={"debian-13": "recorded-id"}).save(SitePaths("campus").create())
     recorder = Recorder()
     outputs = run_program("cloud", "campus", recorder)
-    found = recorder.resources
-    assert found[SUBNET, "campus-ipv6"] == {
+    resources = recorder.resources
+    assert resources[SUBNET, "campus-ipv6"] == {
         "name": "campus-ipv6",
         "networkId": "campus-id",
         "cidr": "2001:db8:79::/64",
@@ -308,9 +312,9 @@ def test_ipv6_beside_ipv4(addressing: str, tmp_path: Path, monkeypatch: pytest.M
         "gatewayIp": "2001:db8:79::1",
         "dnsNameservers": [],
     }
-    assert found[INTERFACE, "router-campus-ipv6"] == {"routerId": "router-id", "subnetId": "campus-ipv6-id"}
-    assert found[PORT, "worker-1"]["fixedIps"] == [{"subnetId": "campus-id"}, {"subnetId": "campus-ipv6-id"}]
-    rules = [inputs for (kind, _), inputs in found.items() if kind == RULE]
+    assert resources[INTERFACE, "router-campus-ipv6"] == {"routerId": "router-id", "subnetId": "campus-ipv6-id"}
+    assert resources[PORT, "worker-1"]["fixedIps"] == [{"subnetId": "campus-id"}, {"subnetId": "campus-ipv6-id"}]
+    rules = [inputs for (kind, _), inputs in resources.items() if kind == RULE]
     from_groups = {
         version: sum(r["ethertype"] == version and "remoteGroupId" in r for r in rules) for version in ("IPv4", "IPv6")
     }
@@ -330,8 +334,8 @@ def test_volumes_are_attached_and_boot_volumes_take_the_place_of_the_image(
     monkeypatch.setenv("STRATA_SITE_FILE", str(tmp_path / "site.yaml"))
     recorder = Recorder()
     outputs = run_program("cloud", "csc", recorder)
-    found = recorder.resources
-    batch = found[INSTANCE, "batch-1"]
+    resources = recorder.resources
+    batch = resources[INSTANCE, "batch-1"]
     (boot,) = batch["blockDevices"]
     assert "imageId" not in batch
     assert boot | {"uuid": ""} == {
@@ -343,15 +347,15 @@ def test_volumes_are_attached_and_boot_volumes_take_the_place_of_the_image(
         "volumeType": "ssd",
         "deleteOnTermination": True,
     }
-    assert found["openstack:blockstorage/volume:Volume", "spool"] == {
+    assert resources["openstack:blockstorage/volume:Volume", "spool"] == {
         "name": "spool",
         "description": "csc: /srv/spool of batch-1",
         "size": 1024,
         "enableOnlineResize": True,
     }
-    attachment = found["openstack:compute/volumeAttach:VolumeAttach", "spool"]
+    attachment = resources["openstack:compute/volumeAttach:VolumeAttach", "spool"]
     assert attachment == {"instanceId": "batch-1-id", "volumeId": "spool-id"}
-    assert "blockDevices" not in found[INSTANCE, "control-1"]
+    assert "blockDevices" not in resources[INSTANCE, "control-1"]
     assert CloudOutputs.model_validate(outputs).instances["batch-1"].volumes == {"spool": "spool-id"}
 
 
@@ -431,12 +435,12 @@ def test_the_virtual_address_of_load_balancers_has_a_port_and_a_floating_ip(
     monkeypatch.setenv("STRATA_SITE_FILE", str(tmp_path / "site.yaml"))
     recorder = Recorder()
     outputs = run_program("cloud", "campus", recorder)
-    found = recorder.resources
-    shared = found[PORT, "load_balancer"]
+    resources = recorder.resources
+    shared = resources[PORT, "load_balancer"]
     assert shared["fixedIps"] == [{"subnetId": "campus-id", "ipAddress": "10.79.0.9"}]
     assert set(shared["securityGroupIds"]) == {"nodes-id", "load_balancer-id"}
-    assert found[FLOATING_IP, "load_balancer"]["portId"] == "load_balancer-id"
+    assert resources[FLOATING_IP, "load_balancer"]["portId"] == "load_balancer-id"
     for name in ("edge-1", "edge-2"):
-        assert {"ipAddress": "10.79.0.9"} in found[PORT, name]["allowedAddressPairs"]
-    assert not found[PORT, "storage-1"].get("allowedAddressPairs")
+        assert {"ipAddress": "10.79.0.9"} in resources[PORT, name]["allowedAddressPairs"]
+    assert not resources[PORT, "storage-1"].get("allowedAddressPairs")
     assert "virtual_floating_ip" in outputs

@@ -173,8 +173,8 @@ def test_failures_are_compared_with_the_expected_ones(tmp_path: Path) -> None:
     assert (verdict.failed, verdict.repaired, verdict.missing) == (("bad",), ("repaired",), ("absent",))
     assert not verdict.as_expected
     assert judge(["good", "known", "skips"], results, listed).as_expected
-    for one in ("bad", "repaired", "absent"):
-        assert not judge([one], results, listed).as_expected
+    for spec in ("bad", "repaired", "absent"):
+        assert not judge([spec], results, listed).as_expected
     write_junit(tmp_path / "junit.xml", list(states), results, listed)
     suite = ElementTree.parse(tmp_path / "junit.xml").getroot()  # noqa: S314  # written above
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("5", "1", "2")

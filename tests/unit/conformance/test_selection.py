@@ -33,11 +33,11 @@ SCTP = expected.ExpectedFailure(spec=NAMES[3], reason="no SCTP", run=False)
     ],
 )
 def test_specs_of_a_run(suite: Suite, focus: str | None, serial: bool, parallel: list[int], alone: list[int]) -> None:
-    found = select(NAMES, suite, focus, serial, {SCTP.spec: SCTP})
-    assert sorted(found.parallel) == sorted(NAMES[i] for i in parallel)
-    assert sorted(found.alone) == sorted(NAMES[i] for i in alone)
+    selection = select(NAMES, suite, focus, serial, {SCTP.spec: SCTP})
+    assert sorted(selection.parallel) == sorted(NAMES[i] for i in parallel)
+    assert sorted(selection.alone) == sorted(NAMES[i] for i in alone)
     # an expected failure that is not run is run where it is named
-    assert found.left_out == ((SCTP,) if suite is not Suite.CONFORMANCE and focus is None else ())
+    assert selection.left_out == ((SCTP,) if suite is not Suite.CONFORMANCE and focus is None else ())
 
 
 @pytest.mark.parametrize(

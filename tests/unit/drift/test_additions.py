@@ -62,7 +62,7 @@ def of_container(**fields: Any) -> dict[str, Any]:
 
 def test_what_kubectl_added_is_named_by_path_and_manager() -> None:
     variables: dict[str, Any] = {f'k:{{"name":"{name}"}}': {".": {}, "f:name": {}, "f:value": {}} for name in "BC"}
-    found = additions(
+    added = additions(
         deployment(
             update("kubectl-edit", of_container(**{"f:command": {}})),
             update("kubectl-set", of_container(**{"f:env": variables})),
@@ -71,13 +71,13 @@ def test_what_kubectl_added_is_named_by_path_and_manager() -> None:
         )
     )
     container = "spec.template.spec.containers[hub]"
-    assert [(one.path, one.manager) for one in found] == [
+    assert [(addition.path, addition.manager) for addition in added] == [
         ("metadata.annotations.example.org/note", "kubectl-annotate"),
         (f"{container}.command", "kubectl-edit"),
         (f"{container}.env[B]", "kubectl-set"),
         (f"{container}.env[C]", "kubectl-set"),
     ]
-    steps = [(step["op"], step["path"]) for step in json.loads(removal(found))]
+    steps = [(step["op"], step["path"]) for step in json.loads(removal(added))]
     at = "/spec/template/spec/containers/0"
     assert [path for operation, path in steps if operation == "remove"] == [
         f"{at}/env/2",

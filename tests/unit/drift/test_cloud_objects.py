@@ -22,12 +22,12 @@ TYPES = {"Instance": "compute/instance", "SecGroup": "networking/secGroup", "Sec
 
 def made(*objects: tuple[str, str, Mapping[str, Any], Mapping[str, Any]]) -> MadeObjects:
     """Type, id (and name), inputs, outputs."""
-    found: dict[str, dict[str, Made]] = {}
+    by_kind: dict[str, dict[str, Made]] = {}
     for kind, identifier, inputs, outputs in objects:
         where = TYPES.get(kind, f"networking/{kind[0].lower()}{kind[1:]}")
-        one = Made(f"openstack:{where}:{kind}", identifier, identifier, inputs, outputs)
-        found.setdefault(kind, {})[identifier] = one
-    return found
+        resource = Made(f"openstack:{where}:{kind}", identifier, identifier, inputs, outputs)
+        by_kind.setdefault(kind, {})[identifier] = resource
+    return by_kind
 
 
 def rule(identifier: str, **values: Any) -> SimpleNamespace:
@@ -54,7 +54,7 @@ class Cloud:
 
         def listed(**query: Any) -> list[Any]:
             device = query.get("device_id")
-            return [one for one in self.has.get(name, []) if device is None or one.device_id == device]
+            return [item for item in self.has.get(name, []) if device is None or item.device_id == device]
 
         return listed
 
@@ -64,8 +64,8 @@ def cloud() -> Cloud:
     return Cloud()
 
 
-def rows(found: list[Difference]) -> list[tuple[str, str, str, str]]:
-    return [(d.object, d.property, d.wanted, d.found) for one in found for d in one.drift()]
+def rows(differences: list[Difference]) -> list[tuple[str, str, str, str]]:
+    return [(d.object, d.property, d.wanted, d.found) for difference in differences for d in difference.drift()]
 
 
 def port(**values: Any) -> SimpleNamespace:
@@ -101,10 +101,10 @@ def test_a_port_as_declared_has_no_drift(cloud: Cloud) -> None:
 
 
 def test_a_foreign_group_on_a_port(cloud: Cloud) -> None:
-    [found] = port_found(cloud, security_group_ids=["nodes", "d"])
-    assert rows([found]) == [("port port", "security_groups", "lab-nodes", "default, lab-nodes")]
-    assert found.repair is not None
-    found.repair()
+    [difference] = port_found(cloud, security_group_ids=["nodes", "d"])
+    assert rows([difference]) == [("port port", "security_groups", "lab-nodes", "default, lab-nodes")]
+    assert difference.repair is not None
+    difference.repair()
     assert cloud.writes == [("update_port", "port", {"security_group_ids": ["nodes"]})]
 
 
@@ -122,20 +122,20 @@ def test_an_imported_port_keeps_its_groups(cloud: Cloud) -> None:
 
 def test_port_security_comes_back_with_the_groups(cloud: Cloud) -> None:
     """neutron refuses one without the other."""
-    [found] = port_found(cloud, security_group_ids=[], is_port_security_enabled=False)
-    assert {row[1] for row in rows([found])} == {"security_groups", "port_security_enabled"}
-    assert found.repair is not None
-    found.repair()
+    [difference] = port_found(cloud, security_group_ids=[], is_port_security_enabled=False)
+    assert {row[1] for row in rows([difference])} == {"security_groups", "port_security_enabled"}
+    assert difference.repair is not None
+    difference.repair()
     assert cloud.writes == [
         ("update_port", "port", {"security_group_ids": ["nodes"], "is_port_security_enabled": True})
     ]
 
 
 def test_another_address_is_given_back(cloud: Cloud) -> None:
-    [found] = port_found(cloud, fixed_ips=[{"subnet_id": "sub", "ip_address": "10.0.0.9"}])
-    assert rows([found]) == [("port port", "fixed_ips", "10.0.0.5", "10.0.0.9")]
-    assert found.repair is not None
-    found.repair()
+    [difference] = port_found(cloud, fixed_ips=[{"subnet_id": "sub", "ip_address": "10.0.0.9"}])
+    assert rows([difference]) == [("port port", "fixed_ips", "10.0.0.5", "10.0.0.9")]
+    assert difference.repair is not None
+    difference.repair()
     assert cloud.writes[0][2] == {"fixed_ips": [{"subnet_id": "sub", "ip_address": "10.0.0.5"}]}
 
 
@@ -146,8 +146,8 @@ def test_an_ipv6_address_of_slaac_is_asked_for_by_its_subnet() -> None:
 
 def test_a_foreign_floating_ip_is_taken_off(cloud: Cloud) -> None:
     cloud.has["ips"] = [SimpleNamespace(id="ip", port_id="port", floating_ip_address="192.0.2.7")]
-    [found] = port_found(cloud)
-    assert rows([found]) == [("port port", "floating IP 192.0.2.7", "absent", "present")]
+    [difference] = port_found(cloud)
+    assert rows([difference]) == [("port port", "floating IP 192.0.2.7", "absent", "present")]
     assert port_found(cloud, ("FloatingIp", "ip", {}, {})) == []
 
 
@@ -162,13 +162,13 @@ def test_dhcp_off_and_host_routes(cloud: Cloud) -> None:
         service_types=None,
     )
     cloud.has["subnets"] = [subnet]
-    [found] = network.network_differences(cloud, made(("Subnet", "sub", inputs, {})), PROJECT)
-    assert [row[1:] for row in rows([found])] == [
+    [difference] = network.network_differences(cloud, made(("Subnet", "sub", inputs, {})), PROJECT)
+    assert [row[1:] for row in rows([difference])] == [
         ("enable_dhcp", "true", "false"),
         ("host_routes", "none", '[{"nexthop": "x"}]'),
     ]
-    assert found.repair is not None
-    found.repair()
+    assert difference.repair is not None
+    difference.repair()
     assert cloud.writes == [("update_subnet", "sub", {"is_dhcp_enabled": True, "host_routes": []})]
     # the external subnet of a lab has none on purpose
     external = made(("Subnet", "sub", {"enableDhcp": False, "dnsNameservers": ["192.0.2.1"], "__defaults": []}, {}))
@@ -177,15 +177,15 @@ def test_dhcp_off_and_host_routes(cloud: Cloud) -> None:
 
 
 def test_a_shared_network_without_port_security(cloud: Cloud) -> None:
-    one = SimpleNamespace(id="net", is_shared=True, is_port_security_enabled=False, is_router_external=False)
-    cloud.has["networks"] = [one, SimpleNamespace(id="other")]
-    [found] = network.network_differences(cloud, made(("Network", "net", {}, {})), PROJECT)
-    assert [row[1:] for row in rows([found])] == [
+    shared = SimpleNamespace(id="net", is_shared=True, is_port_security_enabled=False, is_router_external=False)
+    cloud.has["networks"] = [shared, SimpleNamespace(id="other")]
+    [difference] = network.network_differences(cloud, made(("Network", "net", {}, {})), PROJECT)
+    assert [row[1:] for row in rows([difference])] == [
         ("shared", "false", "true"),
         ("port_security_enabled", "true", "false"),
     ]
     # without the extension, openstacksdk shows False all the same
-    cloud.has["extensions"], one.is_shared = [], False
+    cloud.has["extensions"], shared.is_shared = [], False
     assert list(network.network_differences(cloud, made(("Network", "net", {}, {})), PROJECT)) == []
 
 
@@ -197,11 +197,11 @@ def test_foreign_routes_and_interfaces_of_a_router(cloud: Cloud) -> None:
         ],
     }
     known = made(("Router", "router", {}, {}), ("RouterInterface", "own", {}, {}))
-    found = list(network.network_differences(cloud, known, PROJECT))
-    assert [row[1] for row in rows(found)] == ["routes", "interface 10.0.0.5"]
-    for one in found:
-        assert one.repair is not None
-        one.repair()
+    differences = list(network.network_differences(cloud, known, PROJECT))
+    assert [row[1] for row in rows(differences)] == ["routes", "interface 10.0.0.5"]
+    for difference in differences:
+        assert difference.repair is not None
+        difference.repair()
     assert cloud.writes == [
         ("update_router", "router", {"routes": []}),
         ("remove_interface_from_router", "router", {"port": "foreign"}),
@@ -222,14 +222,14 @@ def test_foreign_rules_and_missing_egress(cloud: Cloud) -> None:
     declared = rule("declared", direction="ingress", protocol="tcp")
     assert group_found(cloud, *egress, declared) == []
     foreign = rule("x", direction="ingress", protocol="tcp", port_range_min=22, port_range_max=22)
-    found = group_found(cloud, egress[1], declared, foreign)
-    assert rows(found) == [
+    differences = group_found(cloud, egress[1], declared, foreign)
+    assert rows(differences) == [
         ("sec group nodes", "rule ingress IPv4 tcp 22-22 from anywhere", "absent", "present"),
         ("sec group nodes", "rule egress IPv4 any to anywhere", "present", "missing"),
     ]
-    for one in found:
-        assert one.repair is not None
-        one.repair()
+    for difference in differences:
+        assert difference.repair is not None
+        difference.repair()
     given = {"security_group_id": "nodes", "project_id": PROJECT, "direction": "egress", "ether_type": "IPv4"}
     assert cloud.writes == [("delete_security_group_rule", "x", {}), ("create_security_group_rule", given)]
 
@@ -255,11 +255,11 @@ INSTANCE = {
 }
 
 
-def instance_found(cloud: Cloud, one: Any, *attached: Any) -> list[Difference]:
+def instance_found(cloud: Cloud, instance: Any, *attached: Any) -> list[Difference]:
     cloud.has["ports"] = list(attached)
     known = made(PORT, ("Instance", "server", INSTANCE, {}), ("Volume", "ours", {}, {}))
     connection: Any = SimpleNamespace(network=cloud, compute=cloud)
-    return list(instances.instance_differences(connection, known, [one], PROJECT))
+    return list(instances.instance_differences(connection, known, [instance], PROJECT))
 
 
 def test_an_instance_as_declared_has_no_drift(cloud: Cloud) -> None:
@@ -268,47 +268,47 @@ def test_an_instance_as_declared_has_no_drift(cloud: Cloud) -> None:
 
 
 def test_a_foreign_interface_that_nova_does_not_know_is_unbound(cloud: Cloud) -> None:
-    [found] = instance_found(cloud, server(), port(), port(id="foreign", fixed_ips=[{"ip_address": "10.0.0.77"}]))
-    assert rows([found]) == [("instance server", "interface 10.0.0.77", "absent", "present")]
-    assert found.repair is not None
-    found.repair()
+    [difference] = instance_found(cloud, server(), port(), port(id="foreign", fixed_ips=[{"ip_address": "10.0.0.77"}]))
+    assert rows([difference]) == [("instance server", "interface 10.0.0.77", "absent", "present")]
+    assert difference.repair is not None
+    difference.repair()
     assert cloud.writes == [("update_port", "foreign", {"device_id": "", "device_owner": ""})]
 
 
 def test_nova_detaches_a_foreign_interface(cloud: Cloud) -> None:
     addresses = {"net": [{"addr": "10.0.0.77", "OS-EXT-IPS-MAC:mac_addr": "fa:16:3e:00:00:02"}]}
     foreign = port(id="foreign", mac_address="fa:16:3e:00:00:02")
-    [found] = instance_found(cloud, server(addresses=addresses), port(), foreign)
+    [difference] = instance_found(cloud, server(addresses=addresses), port(), foreign)
     cloud.gone.add("foreign")
-    assert found.repair is not None
-    found.repair()
+    assert difference.repair is not None
+    difference.repair()
     assert cloud.writes == [("delete_server_interface", "foreign", {"server": "server"})]
 
 
 def test_a_detached_port_is_attached_again(cloud: Cloud) -> None:
-    [found] = instance_found(cloud, server())
-    assert rows([found]) == [("instance server", "interface port", "present", "missing")]
-    assert found.repair is not None
-    found.repair()
+    [difference] = instance_found(cloud, server())
+    assert rows([difference]) == [("instance server", "interface port", "present", "missing")]
+    assert difference.repair is not None
+    difference.repair()
     assert cloud.writes == [("create_server_interface", "server", {"port_id": "port"})]
 
 
 def test_metadata_is_repaired_and_others_keys_stay(cloud: Cloud) -> None:
-    [found] = instance_found(cloud, server(metadata={"strata_site": "other", "own": "x"}), port())
-    assert rows([found]) == [("instance server", "metadata strata_site", "lab", "other")]
-    assert found.repair is not None
-    found.repair()
+    [difference] = instance_found(cloud, server(metadata={"strata_site": "other", "own": "x"}), port())
+    assert rows([difference]) == [("instance server", "metadata strata_site", "lab", "other")]
+    assert difference.repair is not None
+    difference.repair()
     assert cloud.writes == [("set_server_metadata", "server", {"strata_site": "lab"})]
 
 
 def test_locks_and_foreign_volumes_are_named_with_the_command(cloud: Cloud) -> None:
     volume = SimpleNamespace(id="foreign", delete_on_termination=False)
-    found = instance_found(cloud, server(is_locked=True, attached_volumes=[volume]), port())
-    assert rows(found) == [
+    differences = instance_found(cloud, server(is_locked=True, attached_volumes=[volume]), port())
+    assert rows(differences) == [
         ("instance server", "volume foreign", "absent (openstack server remove volume server foreign)", "present"),
         ("instance server", "locked", "false (openstack server unlock server)", "true"),
     ]
-    assert [one.repair for one in found] == [None, None]
+    assert [difference.repair for difference in differences] == [None, None]
 
 
 @pytest.mark.parametrize(

@@ -34,15 +34,15 @@ def test_a_changed_field_is_named_by_its_path() -> None:
 
 
 def test_items_of_a_list_are_named_by_their_name() -> None:
-    wanted = {"spec": {"containers": [{"name": "a", "image": "x"}, {"name": "b", "image": "y"}]}}
+    desired = {"spec": {"containers": [{"name": "a", "image": "x"}, {"name": "b", "image": "y"}]}}
     live = {"spec": {"containers": [{"name": "a", "image": "x"}, {"name": "b", "image": "z"}]}}
-    assert list(differences(wanted, live)) == [("spec.containers[b].image", "y", "z")]
+    assert list(differences(desired, live)) == [("spec.containers[b].image", "y", "z")]
 
 
 def test_a_secret_shows_that_it_differs_and_not_how() -> None:
-    wanted = {"kind": "Secret", "metadata": {"name": "s"}, "data": {"password": "b25l"}}
+    desired = {"kind": "Secret", "metadata": {"name": "s"}, "data": {"password": "b25l"}}
     live = {"kind": "Secret", "metadata": {"name": "s"}, "data": {"password": "dHdv"}}
-    assert list(differences(wanted, live)) == [("data.password", "(secret)", "(another)")]
+    assert list(differences(desired, live)) == [("data.password", "(secret)", "(another)")]
 
 
 def test_an_object_that_is_gone() -> None:
@@ -65,4 +65,6 @@ def test_replicas_that_a_service_sets_are_not_drift(
     monkeypatch.setattr(platform, "kubectl_json", kubectl)
     release = Mock(namespace="n", objects=lambda: [deployment(0)])
     release.name = "models"
-    assert [(one.property, one.wanted, one.found) for one in release_drift(Mock(), [release])] == drift
+    assert [
+        (difference.property, difference.wanted, difference.found) for difference in release_drift(Mock(), [release])
+    ] == drift

@@ -42,9 +42,9 @@ def observation(hosts: dict[str, HostFacts]) -> Observation:
 
 
 def test_a_host_with_enough_of_everything() -> None:
-    found = scarcity(PLENTY + "port 443 12 haproxy haproxy.service\n", "load_balancer", "registry")
-    assert not found
-    assert found.killed == ()
+    exhaustion = scarcity(PLENTY + "port 443 12 haproxy haproxy.service\n", "load_balancer", "registry")
+    assert not exhaustion
+    assert exhaustion.killed == ()
 
 
 @pytest.mark.parametrize(
@@ -56,9 +56,9 @@ def test_a_host_with_enough_of_everything() -> None:
     ],
 )
 def test_a_full_file_system_is_named(line: str, said: str) -> None:
-    found = scarcity(f"{PLENTY}{line}\n")
-    assert [str(full) for full in found.full] == [said]
-    assert found
+    exhaustion = scarcity(f"{PLENTY}{line}\n")
+    assert [str(full) for full in exhaustion.full] == [said]
+    assert exhaustion
 
 
 @pytest.mark.parametrize(
@@ -78,8 +78,8 @@ def test_what_is_not_a_disk_or_not_full(line: str) -> None:
 
 def test_ports_of_others_are_named() -> None:
     """A port that its own unit has is not taken; one that no role of the host needs is nobody's business."""
-    found = scarcity(LISTENING, "registry", "postgresql", "load_balancer", "kine")
-    assert [str(taken) for taken in found.taken] == [
+    exhaustion = scarcity(LISTENING, "registry", "postgresql", "load_balancer", "kine")
+    assert [str(taken) for taken in exhaustion.taken] == [
         "port 443, which haproxy needs, is taken by python3 (process 812 of thief.service)",
         "port 2379, which kine needs, is taken by nc (process 92)",
     ]

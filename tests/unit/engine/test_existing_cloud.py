@@ -177,9 +177,9 @@ def test_zones_and_server_groups_are_checked(context: SiteContext) -> None:
     assert dotted(finding.path) == "cloud.instances[0].availability_zone"
     assert "az2" in finding.fix
     assert list(checks.check_objects(cloud, kinds, replace(CLOUD, zones=frozenset({"az1"})))) == []
-    wanted = checks.needs(context, cloud, Counter())
+    needs = checks.needs(context, cloud, Counter())
     full = replace(CLOUD, quota={"server_group": Allowance(10, 10)})
-    assert [f.why for f in checks.check_quota(wanted, full)] == [
+    assert [f.why for f in checks.check_quota(needs, full)] == [
         "1 more server groups are needed, the quota has 0 left of 10"
     ]
 
@@ -229,7 +229,7 @@ def deployed_volume(size: int = 100) -> dict[str, dict[str, object]]:
 
 
 @pytest.mark.parametrize(
-    ("storage", "known", "wanted", "expected"),
+    ("storage", "known", "settings", "expected"),
     [
         (FoundStorage(frozenset({"ssd"})), {}, {"volume_type": "ssd"}, []),
         (FoundStorage(frozenset({"ssd", "hdd"}), {"volume-1": "hdd"}), deployed_volume(), {}, []),
@@ -257,12 +257,12 @@ def test_volume_types_are_checked(
     context: SiteContext,
     storage: FoundStorage | None,
     known: dict[str, dict[str, object]],
-    wanted: dict[str, object],
+    settings: dict[str, object],
     expected: list[tuple[str, str]],
 ) -> None:
-    found = list(check_storage(with_volumes(context, **wanted), storage, known))
-    assert [dotted(finding.path) for finding in found] == [f"cloud.instances[0].{key}" for key, _ in expected]
-    assert all(why in finding.why for finding, (_, why) in zip(found, expected, strict=True))
+    findings = list(check_storage(with_volumes(context, **settings), storage, known))
+    assert [dotted(finding.path) for finding in findings] == [f"cloud.instances[0].{key}" for key, _ in expected]
+    assert all(why in finding.why for finding, (_, why) in zip(findings, expected, strict=True))
 
 
 def test_the_quota_of_volumes_is_checked(context: SiteContext) -> None:

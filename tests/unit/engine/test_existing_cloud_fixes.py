@@ -42,7 +42,9 @@ EDIT = tuple[str, str]
 
 
 def flavors(**change: FoundFlavor) -> CloudObjects:
-    return replace(CLOUD, flavors={**CLOUD.flavors, **{name.replace("_", "."): one for name, one in change.items()}})
+    return replace(
+        CLOUD, flavors={**CLOUD.flavors, **{name.replace("_", "."): flavor for name, flavor in change.items()}}
+    )
 
 
 CASES: dict[str, tuple[CloudObjects, tuple[EDIT, ...]]] = {

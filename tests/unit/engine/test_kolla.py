@@ -30,13 +30,13 @@ def tacc(state_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     environment = Environment("22.2.0", tmp_path / "environment")
     monkeypatch.setattr(commands, "ensure_environment", lambda *_: environment)
     monkeypatch.setattr(commands, "ensure_collections", lambda *_: None)
-    found = SiteContext.load(find_site("tacc"))
-    found.paths.create()
-    for name, text in public_files(found.site).items():
-        file = configuration_directory(found.paths) / name
+    loaded = SiteContext.load(find_site("tacc"))
+    loaded.paths.create()
+    for name, text in public_files(loaded.site).items():
+        file = configuration_directory(loaded.paths) / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    return found
+    return loaded
 
 
 def test_a_failed_command_is_resumed_and_a_finished_one_is_not(

@@ -33,10 +33,10 @@ def server(tmp_path: Path) -> Iterator[tuple[str, Path]]:
     folder = tmp_path / "served"
     folder.mkdir()
     handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=str(folder))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as found:
-        threading.Thread(target=found.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{found.server_port}", folder
-        found.shutdown()
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as http_server:
+        threading.Thread(target=http_server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{http_server.server_port}", folder
+        http_server.shutdown()
 
 
 @pytest.fixture
@@ -45,14 +45,14 @@ def context(server: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("STRATA_STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("STRATA_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("STRATA_MIRROR", raising=False)
-    found = SiteContext.load(find_site("tacc"))
-    assert found.site.cloud is not None
+    loaded = SiteContext.load(find_site("tacc"))
+    assert loaded.site.cloud is not None
     # the model accepts https alone
-    image = found.site.cloud.images[0].model_copy(
+    image = loaded.site.cloud.images[0].model_copy(
         update={"url": f"{server[0]}/debian.qcow2", "checksum": CHECKSUM_OF_CONTENT}
     )
-    cloud = found.site.cloud.model_copy(update={"images": (image,)})
-    return SiteContext(found.site.model_copy(update={"cloud": cloud}), found.site_file, found.paths)
+    cloud = loaded.site.cloud.model_copy(update={"images": (image,)})
+    return SiteContext(loaded.site.model_copy(update={"cloud": cloud}), loaded.site_file, loaded.paths)
 
 
 def image_of(context: SiteContext) -> Image:

@@ -64,7 +64,7 @@ def test_workers_are_drained_after_approval_only(context: SiteContext) -> None:
     runs(context, f"{MAJOR}.{MINOR - 1}.9")
     with pytest.raises(ApprovalNeeded) as needed:
         version_step(context, Approval()).run(Silent())
-    assert [one.instance for one in needed.value.disruptions] == ["worker-1", "worker-2"]
+    assert [disruption.instance for disruption in needed.value.disruptions] == ["worker-1", "worker-2"]
     assert f"worker-1 is upgraded (Kubernetes {MAJOR}.{MINOR - 1}.9 → {NOW}): drained" in needed.value.message
     assert needed.value.fix == "take the change back, or allow it: strata up metal --yes"
     assert needed.value.askable

@@ -91,9 +91,9 @@ _Loader.add_constructor("!unsafe", _text)
 
 
 def load(file: Path) -> dict[str, Any]:
-    found = yaml.load(file.read_text(), _Loader)  # noqa: S506  # a safe loader
-    assert isinstance(found, dict)
-    return found
+    content = yaml.load(file.read_text(), _Loader)  # noqa: S506  # a safe loader
+    assert isinstance(content, dict)
+    return content
 
 
 def references(value: object) -> Iterator[str]:
@@ -101,11 +101,11 @@ def references(value: object) -> Iterator[str]:
     if isinstance(value, str):
         yield from re.findall(r"{{\s*([a-z_0-9]+)", value)
     elif isinstance(value, Mapping):
-        for one in value.values():
-            yield from references(one)
+        for item in value.values():
+            yield from references(item)
     elif isinstance(value, list | tuple):
-        for one in value:
-            yield from references(one)
+        for item in value:
+            yield from references(item)
 
 
 def test_the_names_are_those_of_the_pinned_version() -> None:
@@ -135,9 +135,11 @@ def test_kubespray_knows_every_variable(section: str, tmp_path: Path, monkeypatc
     sets += inventory["hosts"].values()
     assert len(sets) == 3 + 7
     ansible = {"ansible_user", "ansible_become", "ansible_ssh_private_key_file", "ansible_ssh_common_args"}
-    used = {name for one in sets for name in one} - ansible
+    used = {name for names in sets for name in names} - ansible
     assert used - known_variables() == set()
-    assert {name for one in sets for name in one} - {"kubelet_fail_swap_on"} <= STRATA_SETS | PER_HOST | set(DOWNLOADS)
+    assert {name for names in sets for name in names} - {"kubelet_fail_swap_on"} <= STRATA_SETS | PER_HOST | set(
+        DOWNLOADS
+    )
     assert len(used) > 25
     assert set(references(sets)) - known_variables() - set(state) == set()
     groups = {*json.loads(FILE.read_text())["groups"], "gpu_node"}
@@ -242,8 +244,8 @@ def instances(context: SiteContext, **changes: InstanceOutput | None) -> None:
     """Stores the instances with some added, or removed (None)."""
     outputs = context.cloud_outputs
     assert outputs is not None
-    found = {name: one for name, one in {**outputs.instances, **changes}.items() if one is not None}
-    outputs.model_copy(update={"instances": found}).save(context.paths)
+    by_name = {name: instance for name, instance in {**outputs.instances, **changes}.items() if instance is not None}
+    outputs.model_copy(update={"instances": by_name}).save(context.paths)
 
 
 def test_runs_are_recorded_and_resumed(tacc: SiteContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -268,8 +270,8 @@ def test_runs_are_recorded_and_resumed(tacc: SiteContext, tmp_path: Path, monkey
     assert fake.recorded == 1
 
 
-def drift(name: str, property_name: str, wanted: str, found: str) -> Drift:
-    return Drift(layer=Layer.CLUSTER, object=name, property=property_name, wanted=wanted, found=found)
+def drift(name: str, property_name: str, desired: str, actual: str) -> Drift:
+    return Drift(layer=Layer.CLUSTER, object=name, property=property_name, wanted=desired, found=actual)
 
 
 def test_drift_of_a_node_runs_kubespray(tacc: SiteContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,8 +281,8 @@ def test_drift_of_a_node_runs_kubespray(tacc: SiteContext, tmp_path: Path, monke
         drift("cic-worker-1: kubelet", "ActiveState", "active", "failed"),
         drift("node cic-worker-1", "state", "Ready", "KubeletNotReady"),
     ]
-    found = install(tacc)
-    assert found.detail.startswith("cluster (cic-worker-1: kubelet: ActiveState is failed and 1 more): 0 changed; ")
+    result = install(tacc)
+    assert result.detail.startswith("cluster (cic-worker-1: kubelet: ActiveState is failed and 1 more): 0 changed; ")
     assert len(fake.ran) == 2
 
 
@@ -306,8 +308,8 @@ def test_marks_of_nodes_are_restored_without_kubespray(
 def test_thorough_runs_kubespray(tacc: SiteContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = Kubespray(tacc, tmp_path, monkeypatch)
     install(tacc)
-    found = install(tacc, thorough=True)
-    assert (found.changed, found.detail.partition(":")[0]) == (0, "cluster (asked for)")
+    result = install(tacc, thorough=True)
+    assert (result.changed, result.detail.partition(":")[0]) == (0, "cluster (asked for)")
     assert len(fake.ran) == 2
 
 

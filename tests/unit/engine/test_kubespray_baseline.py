@@ -46,8 +46,10 @@ def test_a_change_of_what_kubespray_left_is_drift(nautilus: SiteContext) -> None
     other = json.loads(json.dumps(same))
     other["files"][CONFIG]["digest"] = "sha256:bb"
     other["units"]["kubelet"]["ActiveState"] = "failed"
-    found = [(one.object, one.found) for one in compare(Layer.CLUSTER, "calit2-dtn-1", recorded, other)]
-    assert found == [(f"calit2-dtn-1: {CONFIG}", "sha256:bb"), ("calit2-dtn-1: kubelet", "failed")]
+    drift = [
+        (difference.object, difference.found) for difference in compare(Layer.CLUSTER, "calit2-dtn-1", recorded, other)
+    ]
+    assert drift == [(f"calit2-dtn-1: {CONFIG}", "sha256:bb"), ("calit2-dtn-1: kubelet", "failed")]
     baseline.forget_nodes(nautilus)
     assert records.load(nautilus.paths, "kubespray", "calit2-dtn-1") is None
 

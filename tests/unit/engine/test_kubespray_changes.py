@@ -43,9 +43,9 @@ def change(**values: object) -> Record:
     ],
 )
 def test_a_change_runs_the_playbook_that_it_needs(desired: Record, expected: list[str]) -> None:
-    shown = [" --tags ".join((one.playbook, *one.tags)) for one in next_runs(BEFORE, desired)]
+    shown = [" --tags ".join((run.playbook, *run.tags)) for run in next_runs(BEFORE, desired)]
     assert shown == expected
-    assert [one.playbook for one in next_runs(Record(), desired)] == ["cluster"]
+    assert [run.playbook for run in next_runs(Record(), desired)] == ["cluster"]
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_a_killed_run_is_repeated_whatever_the_site_file_then_has(
     unfinished: str, nodes: dict[str, tuple[str, ...]], expected: list[str]
 ) -> None:
     done = change(unfinished=unfinished)
-    assert [one.playbook for one in next_runs(done, change(nodes=nodes))] == expected
+    assert [run.playbook for run in next_runs(done, change(nodes=nodes))] == expected
 
 
 def test_a_removed_host_is_not_logged_into() -> None:

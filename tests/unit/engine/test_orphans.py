@@ -107,9 +107,9 @@ def test_every_kind_is_named_with_its_remedy(context: SiteContext, cloud: dict[s
     cloud["volumes"] = ["strata-lab-ghost-kubelet"]
     cloud["podman_networks"] = [{"name": "strata-lab-12", "labels": {"strata.neutron_network": "12"}}]
     (context.paths.outputs / ".cloud.json.abc.partial").write_text("{")
-    found = {one.object: one.fix for one in orphans.find_orphans(context, LabLifecycle(context))}
+    by_object = {orphan.object: orphan.fix for orphan in orphans.find_orphans(context, LabLifecycle(context))}
     partial = str(context.paths.outputs / ".cloud.json.abc.partial")
-    assert found == {
+    assert by_object == {
         "creating worker-1": "strata up SITE --layer cloud",
         "old-flavor": "strata up SITE --layer cloud",
         partial: "strata up SITE",
@@ -126,8 +126,13 @@ def test_every_kind_is_named_with_its_remedy(context: SiteContext, cloud: dict[s
         "security group name-security_group": "openstack security group delete security_group",
         "server group name-server_group": "openstack server group delete server_group",
     }
-    known = {p.name for one in distributions() for p in one.entry_points if p.group.startswith("openstack.")}
-    fixes = [fix.split() for fix in found.values() if fix.startswith("openstack ")]
+    known = {
+        p.name
+        for distribution in distributions()
+        for p in distribution.entry_points
+        if p.group.startswith("openstack.")
+    }
+    fixes = [fix.split() for fix in by_object.values() if fix.startswith("openstack ")]
     assert {"_".join(words[1:-1]) for words in fixes} <= known, "the client that is installed has no such command"
 
 
@@ -144,7 +149,7 @@ def test_nodes_and_releases(context: SiteContext, cloud: dict[str, list[Any]], m
     nodes = {"items": [{"metadata": {"name": name}} for name in ("control-1", "old-worker")]}
     monkeypatch.setattr(orphans, "kubectl_json", lambda *_: nodes)
     monkeypatch.setattr(orphans, "helm_releases", lambda *_: releases)
-    assert {one.object: one.why for one in orphans.find_orphans(context, LabLifecycle(context))} == {
+    assert {orphan.object: orphan.why for orphan in orphans.find_orphans(context, LabLifecycle(context))} == {
         "node old-worker": "the site has no such host",
         "release stuck in system": "is pending-install",
         "release strange in system": "Pulumi's state does not have it",

@@ -18,8 +18,8 @@ def test_ready_and_finished_pods_are_not_waited_for() -> None:
 
 def test_the_container_shows_more_than_the_condition() -> None:
     waiting = [{"state": {"waiting": {"reason": "CrashLoopBackOff"}}}]
-    found = not_ready([pod("proxy", "False", containerStatuses=waiting), pod("dns", "False")])
-    assert found == {"proxy": "CrashLoopBackOff", "dns": "ContainersNotReady"}
+    reasons = not_ready([pod("proxy", "False", containerStatuses=waiting), pod("dns", "False")])
+    assert reasons == {"proxy": "CrashLoopBackOff", "dns": "ContainersNotReady"}
 
 
 def test_a_pod_without_conditions_is_named_by_its_phase() -> None:

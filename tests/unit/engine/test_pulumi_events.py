@@ -22,10 +22,10 @@ class Recorded:
 
 def events(*lines: object) -> tuple[Events, Recorded]:
     progress = Recorded()
-    found = Events(progress)
+    reader = Events(progress)
     for line in lines:
-        found.read(line if isinstance(line, str) else json.dumps(line))
-    return found, progress
+        reader.read(line if isinstance(line, str) else json.dumps(line))
+    return reader, progress
 
 
 def step(kind: str, operation: str, urn: str = URN, type_token: str = TYPE, **more: object) -> dict[str, object]:
@@ -38,7 +38,7 @@ def test_progress_names_what_is_worked_on() -> None:
 
 
 def test_counts_leave_out_components_and_providers() -> None:
-    found, _ = events(
+    result, _ = events(
         step("resOutputsEvent", "create"),
         step("resOutputsEvent", "create", "urn:pulumi:lab::p::strata:cloud:Instance::i", "strata:cloud:Instance"),
         step("resOutputsEvent", "create", "urn:pulumi:lab::p::pulumi:providers:openstack::a", "pulumi:providers:o"),
@@ -47,18 +47,18 @@ def test_counts_leave_out_components_and_providers() -> None:
         step("resOutputsEvent", "update", URN + "4"),
         step("resOutputsEvent", "refresh", URN + "5"),
     )
-    assert (found.created, found.updated, found.deleted, found.same) == (1, 1, 1, 1)
+    assert (result.created, result.updated, result.deleted, result.same) == (1, 1, 1, 1)
 
 
 def test_a_preview_counts_what_it_plans() -> None:
-    found, _ = events(step("resourcePreEvent", "create", planning=True), step("resOutputsEvent", "create"))
-    assert found.created == 1
+    result, _ = events(step("resourcePreEvent", "create", planning=True), step("resOutputsEvent", "create"))
+    assert result.created == 1
 
 
 def test_failure_in_the_providers_words_without_colours() -> None:
     diagnostic = {"urn": URN, "message": "<{%reset%}>quota exceeded<{%reset%}>\n", "severity": "error"}
-    found, _ = events({"diagnosticEvent": diagnostic}, {"diagnosticEvent": diagnostic | {"severity": "info"}})
-    assert [str(f) for f in found.failures] == ["instance gpu-worker-1: quota exceeded"]
+    result, _ = events({"diagnosticEvent": diagnostic}, {"diagnosticEvent": diagnostic | {"severity": "info"}})
+    assert [str(f) for f in result.failures] == ["instance gpu-worker-1: quota exceeded"]
 
 
 def test_traceback_of_a_program_is_its_last_line() -> None:
@@ -66,13 +66,13 @@ def test_traceback_of_a_program_is_its_last_line() -> None:
         'Program failed with an unhandled exception:\nTraceback (most recent call last):\n  File "x.py", line 1\n'
         "    task\nException: the cloud cannot be reached:\n\t* connection refused"
     )
-    found, _ = events({"diagnosticEvent": {"message": text, "severity": "error"}})
-    assert [str(f) for f in found.failures] == ["Exception: the cloud cannot be reached:\n\t* connection refused"]
+    result, _ = events({"diagnosticEvent": {"message": text, "severity": "error"}})
+    assert [str(f) for f in result.failures] == ["Exception: the cloud cannot be reached:\n\t* connection refused"]
 
 
 def test_lines_that_are_not_events_are_kept() -> None:
-    found, _ = events("error: no language plugin\n")
-    assert found.other == ["error: no language plugin"]
+    result, _ = events("error: no language plugin\n")
+    assert result.other == ["error: no language plugin"]
 
 
 def test_words_for_types() -> None:

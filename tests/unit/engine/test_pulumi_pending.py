@@ -104,8 +104,8 @@ def test_a_volume(tmp_path: Path, context: SiteContext, cloud: MagicMock, monkey
     lately, before = now.isoformat(), (now - timedelta(days=2)).isoformat()
     attached = SimpleNamespace(id="attached", name="exports", attachments=[{"server_id": "s"}], created_at=lately)
     older = SimpleNamespace(id="older", name="exports", attachments=[], created_at=before)
-    found = [*objects(name="exports", attachments=[], created_at=lately), attached, older]
-    monkeypatch.setattr(pulumi_pending, "volumes", lambda *_: found)
+    volumes = [*objects(name="exports", attachments=[], created_at=lately), attached, older]
+    monkeypatch.setattr(pulumi_pending, "volumes", lambda *_: volumes)
     assert forget(tmp_path / "state.json", context, "openstack:blockstorage/volume:Volume", name="exports")
     assert deleted(cloud.block_storage.delete_volume) == [HALF_MADE]
 

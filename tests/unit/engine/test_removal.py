@@ -24,11 +24,11 @@ hosts:
 
 @pytest.fixture
 def paths(state_directory: Path) -> SitePaths:
-    found = SitePaths("metal").create()
-    ensure_ssh_key(found)
-    (found.root / "secrets.vault.yaml").write_text("secret")
-    (found.outputs / "cloud.json").write_text("{}")
-    return found
+    site_paths = SitePaths("metal").create()
+    ensure_ssh_key(site_paths)
+    (site_paths.root / "secrets.vault.yaml").write_text("secret")
+    (site_paths.outputs / "cloud.json").write_text("{}")
+    return site_paths
 
 
 def test_without_machines_nothing_stays(paths: SitePaths) -> None:

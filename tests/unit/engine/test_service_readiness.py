@@ -130,10 +130,10 @@ def test_nothing_is_asked_while_a_pod_ends(clock: Clock, monkeypatch: pytest.Mon
     ends = {"deletionTimestamp": "2026-11-22T09:12:02Z"}
     of_a_deployment, of_a_user = {"name": "ml-hub-0", "ownerReferences": [{}]}, {"name": "notebook"}
     going = {"items": [{"metadata": of_a_deployment | ends}, {"metadata": of_a_user | ends}]}
-    found = iter([going, Unanswered("unreachable: refused"), {"items": []}])
+    answers = iter([going, Unanswered("unreachable: refused"), {"items": []}])
 
     def pods(*_: Any) -> Any:
-        answer = next(found)
+        answer = next(answers)
         if isinstance(answer, Exception):
             raise answer
         return answer

@@ -31,10 +31,10 @@ def steps(site_file: Path) -> dict[str, Step]:
 
 
 def test_a_real_site_needs_pulumis_own_plugin_before_anything_changes() -> None:
-    found = steps(find_site("metal"))
-    assert "platform tools" in found["keys"].after
+    by_name = steps(find_site("metal"))
+    assert "platform tools" in by_name["keys"].after
     with pytest.raises(ToolUnavailable, match=r"pulumi-resource-kubernetes .* is not available") as refused:
-        found["platform tools"].run(Silent())
+        by_name["platform tools"].run(Silent())
     assert "download https://api.pulumi.com/releases/plugins/pulumi-resource-kubernetes-v" in str(refused.value.fix)
     assert "set allow_substitutes: true" in str(refused.value.fix)
 

@@ -81,6 +81,6 @@ def test_status_and_report_name_what_repairs_the_site(
 
 
 def test_the_page_shows_the_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = build_report(load_with_etcd(tmp_path, monkeypatch), offline=True)
-    text = render_page(found.model_copy(update={"state": State.DOWN}))
+    report = build_report(load_with_etcd(tmp_path, monkeypatch), offline=True)
+    text = render_page(report.model_copy(update={"state": State.DOWN}))
     assert "<code>strata up tacc --layer hosts</code> repairs those of hosts" in text

@@ -33,14 +33,14 @@ def test_tasks_follow_one_another(clock: list[float], tmp_path: Path) -> None:
     for _ in lines:
         clock[0] += 2
     timeline.save(tmp_path, "hosts")
-    found = load(tmp_path, "hosts")
-    assert found is not None
-    assert [(p.name, p.started, p.seconds) for p in found.parts] == [
+    loaded = load(tmp_path, "hosts")
+    assert loaded is not None
+    assert [(p.name, p.started, p.seconds) for p in loaded.parts] == [
         ("starting Ansible", 0.0, 1.0),
         ("one", 1.0, 2.0),
         ("two", 3.0, 2.0),
     ]
-    assert found.seconds == 5.0
+    assert loaded.seconds == 5.0
     assert file_of(tmp_path, "hosts").stat().st_mode & 0o077 == 0
 
 
@@ -56,5 +56,5 @@ def test_resources_are_worked_on_in_parallel(clock: list[float]) -> None:
     ):
         events.read(json.dumps({kind: {"metadata": metadata}}))
         clock[0] += 1
-    found = [(p.name, p.started, p.seconds) for p in events.timeline._parts]
-    assert found == [("instance worker-1", 0.0, 2.0), ("instance worker-2", 1.0, 2.0)]
+    parts = [(p.name, p.started, p.seconds) for p in events.timeline._parts]
+    assert parts == [("instance worker-1", 0.0, 2.0), ("instance worker-2", 1.0, 2.0)]

@@ -29,7 +29,7 @@ def export_ids(names: Sequence[str]) -> dict[str, int]:
     text = environment.get_template("ganesha.conf.j2").render(
         nfs_server_exports=exports, _nfs_server_version="4.3", ansible_facts={"virtualization_tech_guest": []}
     )
-    ids = [int(found) for found in re.findall(r"Export_Id = (\d+);", text)]
+    ids = [int(number) for number in re.findall(r"Export_Id = (\d+);", text)]
     assert len(ids) == len(names)
     return dict(zip(names, ids, strict=True))
 

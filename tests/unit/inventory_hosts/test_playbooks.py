@@ -16,27 +16,27 @@ from strata.site_file.loader import load_site
 
 
 def test_every_role_is_run_by_one_playbook() -> None:
-    told = playbook_roles()
+    variables = playbook_roles()
     named = {"base", "volumes", "kubernetes_common", "kube_control_plane", "kube_node", "pod_network"}
     text = "".join(file.read_text() for file in (DIRECTORY.parent / "playbooks").glob("*.yml"))
     assert all(name in text for name in named)
-    assert sorted([*told["strata_host_roles"], *told["strata_node_roles"], *named]) == sorted(roles())
-    assert told["strata_host_roles"].index("postgresql") < told["strata_host_roles"].index("kine")
+    assert sorted([*variables["strata_host_roles"], *variables["strata_node_roles"], *named]) == sorted(roles())
+    assert variables["strata_host_roles"].index("postgresql") < variables["strata_host_roles"].index("kine")
 
 
 def test_a_host_installs_what_all_its_roles_need() -> None:
-    found = host_variables(roles_of(("postgresql", "kube_node")))
-    assert {"curl", "postgresql", "containerd"} <= set(str(found["base_packages"]).split("'"))
-    assert found["base_kernel_packages"] == ["chrony", "nfs-common"]
-    assert found["base_restarted_units"] == ["postgresql@"]
+    variables = host_variables(roles_of(("postgresql", "kube_node")))
+    assert {"curl", "postgresql", "containerd"} <= set(str(variables["base_packages"]).split("'"))
+    assert variables["base_kernel_packages"] == ["chrony", "nfs-common"]
+    assert variables["base_restarted_units"] == ["postgresql@"]
 
 
 @pytest.mark.parametrize(("site", "by_roles"), [("campus", True), ("nautilus", False)])
 def test_another_installer_brings_the_runtime_of_nodes(site: str, by_roles: bool) -> None:
     """The roles that remain bring what pods' volumes need."""
-    found = host_variables(running_roles(load_site(find_site(site)), ("kube_node",)))
-    assert ("containerd" in str(found["base_packages"])) == by_roles
-    assert "nfs-common" in str(found["base_kernel_packages"])
+    variables = host_variables(running_roles(load_site(find_site(site)), ("kube_node",)))
+    assert ("containerd" in str(variables["base_packages"])) == by_roles
+    assert "nfs-common" in str(variables["base_kernel_packages"])
 
 
 def test_the_node_exporter_reports_the_units_of_all_roles() -> None:

@@ -82,19 +82,19 @@ def test_servers_run_patroni_in_place_of_debians_unit(tmp_path: Path) -> None:
 
 
 def test_one_server_is_as_before(tmp_path: Path) -> None:
-    one = site(tmp_path, SERVERS[:1])
-    inventory = build_inventory(one, None, tmp_path / "site.yaml")
+    single = site(tmp_path, SERVERS[:1])
+    inventory = build_inventory(single, None, tmp_path / "site.yaml")
     assert "patroni" not in inventory.groups
     assert "patroni" not in inventory.hosts["database-1"]["base_packages"]  # type: ignore[operator]
     assert inventory.variables["postgresql"]["postgresql_replicated"] is False
     assert inventory.variables["load_balancer"]["load_balancer_postgresql_servers"] == {}
-    assert address_of("postgresql", one, None) == "192.0.2.1"
-    units = units_of(running_roles(one, ("postgresql",)))
+    assert address_of("postgresql", single, None) == "192.0.2.1"
+    units = units_of(running_roles(single, ("postgresql",)))
     assert "postgresql@*-main" in units
     assert "patroni" not in units
-    assert {o.name for o in openings(one)["postgresql"]} == {"postgresql"}
-    assert PRIMARY_PORT not in {o.port for o in openings(one)["load_balancer"]}
-    assert PRIMARY_PORT not in pod_services(one)["load_balancer"]
+    assert {o.name for o in openings(single)["postgresql"]} == {"postgresql"}
+    assert PRIMARY_PORT not in {o.port for o in openings(single)["load_balancer"]}
+    assert PRIMARY_PORT not in pod_services(single)["load_balancer"]
 
 
 def test_an_even_number_is_refused(tmp_path: Path) -> None:
@@ -116,11 +116,11 @@ def test_the_load_balancer_on_a_server_is_refused(tmp_path: Path) -> None:
 
 def test_backups_of_their_databases_are_refused(tmp_path: Path) -> None:
     backup = {"url": "https://s3.example.org", "bucket": "backups"}
-    found = problems(tmp_path, SERVERS, backup=backup)
+    messages = problems(tmp_path, SERVERS, backup=backup)
     assert (
         "dumps the databases of one PostgreSQL server only, and there are several",
         "below hosts.backup: postgresql: {}, or exclude: [database/records, database/kine]",
-    ) in found
+    ) in messages
 
 
 def test_pgbackrest_archives_them_in_place_of_dumps(tmp_path: Path) -> None:
@@ -130,9 +130,9 @@ def test_pgbackrest_archives_them_in_place_of_dumps(tmp_path: Path) -> None:
     inventory = build_inventory(several, None, tmp_path / "site.yaml")
     assert inventory.groups["pgbackrest"] == list(SERVERS)
     assert "pgbackrest" in inventory.hosts["database-1"]["base_packages"]  # type: ignore[operator]
-    found = inventory.variables["pgbackrest"]
-    assert found["pgbackrest_hours"] == [3, 15]
-    endpoint = found["pgbackrest_s3"]
+    variables = inventory.variables["pgbackrest"]
+    assert variables["pgbackrest_hours"] == [3, 15]
+    endpoint = variables["pgbackrest_s3"]
     assert isinstance(endpoint, dict)
     assert (endpoint["host"], endpoint["port"]) == ("s3.example.org", 9000)
     assert "lookup('strata_secret', 'backup_secret_key')" in endpoint["secret_key"].expression

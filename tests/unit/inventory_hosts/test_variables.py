@@ -108,10 +108,10 @@ def test_secrets_and_certificates_are_lookups_not_values(site: Site, outputs: Cl
 
 def test_names_of_services_lead_to_the_load_balancer(site: Site, outputs: CloudOutputs) -> None:
     names = {n["name"]: n["address"] for n in variables("base", site, outputs)["base_service_names"]}
-    wanted = {need.host(site) for _, need in needed(site, Hostname)}
-    assert site.domain in wanted, "the front page has no host name"
-    assert {service.host for service in published(site)} == wanted
-    for name in wanted:
+    hostnames = {need.host(site) for _, need in needed(site, Hostname)}
+    assert site.domain in hostnames, "the front page has no host name"
+    assert {service.host for service in published(site)} == hostnames
+    for name in hostnames:
         assert names[name] == address_of("load_balancer", site, outputs)
     assert variables("kube_control_plane", site, outputs)["kube_control_plane_names"] == [
         {"name": name, "address": address} for name, address in names.items()
@@ -144,7 +144,7 @@ def test_exports_are_for_nodes_and_not_for_pods(site: Site, outputs: CloudOutput
         assert export["clients"] == ["10.77.0.13/32", "10.77.0.14/32"]
     for name in ("data", "tenants"):
         assert (exports[name]["squash_root"], exports[name]["access"]) == (True, "rw")
-    folders = [{"name": one.name, "group_id": one.group_id} for one in site.platform.tenants]
+    folders = [{"name": tenant.name, "group_id": tenant.group_id} for tenant in site.platform.tenants]
     assert exports["tenants"]["folders"] == folders
     assert exports["tenants"]["mode"] == "0755"
 
@@ -167,8 +167,8 @@ def test_kine_asks_the_database_at_its_address_when_it_is_elsewhere(tmp_path: Pa
         {"name": "control-1", "address": "192.0.2.7", "roles": ["kube_control_plane"]},
     ]
     site = machines_site(tmp_path, machines, cluster={"name": "metal", "installer": "kubeadm", "datastore": "kine"})
-    found = variables("kine", site, None)
-    assert found["kine_database"]["host"] == "192.0.2.5"
+    settings = variables("kine", site, None)
+    assert settings["kine_database"]["host"] == "192.0.2.5"
     assert "192.0.2.5" in variables("postgresql", site, None)["postgresql_certificate"].expression
     assert host_networks(site) == ["192.0.2.5/32", "192.0.2.6/32", "192.0.2.7/32"]
 

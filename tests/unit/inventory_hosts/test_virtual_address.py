@@ -77,15 +77,15 @@ def outputs(site: Site, virtual: str | None = None) -> CloudOutputs:
 
 def test_clients_inside_and_outside_reach_the_virtual_address(tmp_path: Path) -> None:
     site = campus(tmp_path, virtual_address=ADDRESS, floating_ip=True)
-    found = outputs(site, OUTSIDE)
-    assert (address_of("load_balancer", site, found), outside_of("load_balancer", site, found)) == (ADDRESS, OUTSIDE)
-    assert (api_address(site, found), api_address(site, found, outside=True)) == (ADDRESS, OUTSIDE)
+    cloud = outputs(site, OUTSIDE)
+    assert (address_of("load_balancer", site, cloud), outside_of("load_balancer", site, cloud)) == (ADDRESS, OUTSIDE)
+    assert (api_address(site, cloud), api_address(site, cloud, outside=True)) == (ADDRESS, OUTSIDE)
     # the registry is not behind it
-    assert address_of("registry", site, found) == EDGES["edge-1"]
-    api = role_variables("kube_control_plane", site, found)
+    assert address_of("registry", site, cloud) == EDGES["edge-1"]
+    api = role_variables("kube_control_plane", site, cloud)
     assert api["kube_control_plane_api_address"] == ADDRESS
     assert api["kube_control_plane_external_address"] == OUTSIDE
-    names = {n["name"]: n["address"] for n in role_variables("base", site, found)["base_service_names"]}  # type: ignore[attr-defined]
+    names = {n["name"]: n["address"] for n in role_variables("base", site, cloud)["base_service_names"]}  # type: ignore[attr-defined]
     assert names[f"registry.{site.domain}"] == EDGES["edge-1"]
 
 

@@ -83,29 +83,29 @@ def test_the_datastore_is_kine_over_tls(site: Site) -> None:
 def login(site: Site, **platform: object) -> dict[str, Any]:
     """What the API server knows of the issuer."""
     changed = site.model_copy(update={"platform": site.platform.model_copy(update=platform)})
-    found = outputs(("load_balancer", "postgresql", "kine", "registry"), *LAB[1:])
-    variable = role_variables("kube_control_plane", changed, found)["kube_control_plane_issuer"]
+    cloud = outputs(("load_balancer", "postgresql", "kine", "registry"), *LAB[1:])
+    variable = role_variables("kube_control_plane", changed, cloud)["kube_control_plane_issuer"]
     assert isinstance(variable, dict)
     return variable
 
 
 def test_the_api_server_trusts_the_sites_issuer(site: Site) -> None:
-    found = login(site)
-    assert found["url"].startswith("https://login.lab.strata.test/")
-    assert found["ca"].expression == "{{ lookup('strata_ca') }}"
+    settings = login(site)
+    assert settings["url"].startswith("https://login.lab.strata.test/")
+    assert settings["ca"].expression == "{{ lookup('strata_ca') }}"
     # not by a name server, which knows the site's names only where the organisation reports it
-    assert found["host_aliases"] == [{"ip": "10.77.0.10", "hostnames": ["login.lab.strata.test"]}]
+    assert settings["host_aliases"] == [{"ip": "10.77.0.10", "hostnames": ["login.lab.strata.test"]}]
 
 
 def test_the_api_server_trusts_an_external_issuer(site: Site) -> None:
     issuer = ExternalIssuer(url="https://login.example.org/realms/ml", ca_file="ca.pem", audience="ml-hub")
     services = site.platform.services.model_copy(update={"external_issuer": issuer})
-    found = login(site, services=services)
-    assert found["url"] == issuer.url
-    assert "'ca.pem'" in found["ca"].expression
-    assert found["host_aliases"] == []
+    settings = login(site, services=services)
+    assert settings["url"] == issuer.url
+    assert "'ca.pem'" in settings["ca"].expression
+    assert settings["host_aliases"] == []
     # ID tokens are for the client that requested them
-    assert found["audience"] == CLIENT
+    assert settings["audience"] == CLIENT
 
 
 def test_the_api_server_trusts_the_certificate_of_the_ingress(site: Site) -> None:
@@ -177,9 +177,9 @@ def machine_with(cards: dict[str, int], **marks: object) -> Site:
     ],
 )
 def test_real_gpus_get_their_driver(cards: dict[str, int], marks: dict[str, int], driver: dict[str, object]) -> None:
-    found = role_host_variables("gpu_node", machine_with(cards, **marks), "gpu-1")
-    assert found.get("gpu_node_driver") == driver
-    assert found.get("kubernetes_common_nvidia_runtime", False) == (driver is not None)
+    variables = role_host_variables("gpu_node", machine_with(cards, **marks), "gpu-1")
+    assert variables.get("gpu_node_driver") == driver
+    assert variables.get("kubernetes_common_nvidia_runtime", False) == (driver is not None)
 
 
 def test_instances_that_a_node_must_have() -> None:
@@ -209,18 +209,18 @@ def test_endpoints(address: str, url: str) -> None:
 
 def test_pods_reach_every_port_that_roles_open_to_them(site: Site) -> None:
     assert site.cloud is not None
-    found = outputs(*(tuple(instance.roles) for instance in site.cloud.instances))
-    wanted = {
+    cloud = outputs(*(tuple(instance.roles) for instance in site.cloud.instances))
+    expected = {
         (host.address, port)
-        for host in hosts(site, found)
+        for host in hosts(site, cloud)
         for role in running_roles(site, host.roles)
         for client in POD_CLIENTS
         for port in roles()[role].ports_for(client)
     }
-    services = role_variables("pod_network", site, found)["pod_network_host_services"]
+    services = role_variables("pod_network", site, cloud)["pod_network_host_services"]
     assert isinstance(services, list)
-    assert {(service["address"], service["port"]) for service in services} == wanted
-    assert len(services) == len(wanted)
+    assert {(service["address"], service["port"]) for service in services} == expected
+    assert len(services) == len(expected)
     come_along = {name for name, role in roles().items() if role.runs_on == "all" and role.ports_for(MONITORING_PODS)}
     assert come_along, "no role that comes with every host opens a port to pods: the test shows less than it should"
 
@@ -228,8 +228,8 @@ def test_pods_reach_every_port_that_roles_open_to_them(site: Site) -> None:
 def test_ports_of_hosts_are_for_the_namespaces_that_need_them(site: Site) -> None:
     """The database for those with a database, exporters and kubelets for Prometheus; no tenant is among them."""
     assert site.cloud is not None
-    found = outputs(*(tuple(instance.roles) for instance in site.cloud.instances))
-    services: Any = role_variables("pod_network", site, found)["pod_network_host_services"]
+    cloud = outputs(*(tuple(instance.roles) for instance in site.cloud.instances))
+    services: Any = role_variables("pod_network", site, cloud)["pod_network_host_services"]
     admitted: dict[int, set[tuple[str, ...] | None]] = {}
     for service in services:
         namespaces = service.get("namespaces")
@@ -258,19 +258,19 @@ CAMPUS = (("registry", "load_balancer"), ("kine",), *([("kube_control_plane",)] 
 def test_several_control_planes_have_the_load_balancers_address() -> None:
     """Certificates, kubeconfigs and outputs name it; one control plane is reached at its own."""
     campus = load_site(REPOSITORY / "inventories" / "campus" / "site.yaml")
-    found = outputs(*CAMPUS)
-    assert role_variables("kube_control_plane", campus, found)["kube_control_plane_api_address"] == "10.77.0.10"
-    servers = role_variables("load_balancer", campus, found)["load_balancer_api_servers"]
+    cloud = outputs(*CAMPUS)
+    assert role_variables("kube_control_plane", campus, cloud)["kube_control_plane_api_address"] == "10.77.0.10"
+    servers = role_variables("load_balancer", campus, cloud)["load_balancer_api_servers"]
     assert servers == {"host-2": "10.77.0.12", "host-3": "10.77.0.13", "host-4": "10.77.0.14"}
-    host = api_host(campus, found)
+    host = api_host(campus, cloud)
     assert host is not None
     assert host.name == "host-0"
 
 
 def test_one_control_plane_is_reached_at_its_own_address(site: Site) -> None:
-    found = outputs(*LAB, ("load_balancer",))
-    assert "kube_control_plane_api_address" not in role_variables("kube_control_plane", site, found)
-    assert role_variables("load_balancer", site, found)["load_balancer_api_servers"] == {}
-    host = api_host(site, found)
+    cloud = outputs(*LAB, ("load_balancer",))
+    assert "kube_control_plane_api_address" not in role_variables("kube_control_plane", site, cloud)
+    assert role_variables("load_balancer", site, cloud)["load_balancer_api_servers"] == {}
+    host = api_host(site, cloud)
     assert host is not None
     assert host.name == "host-1"

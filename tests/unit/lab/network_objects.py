@@ -16,7 +16,7 @@ NUMBERS = "dddddddd-0000-4000-8000-000000000001"
 
 def port(number: int, network: str, address: str, **changes: Any) -> dict[str, Any]:
     """A port as the mechanism driver writes it."""
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "id": f"eeeeeeee-0000-4000-8000-{number:012d}",
         "network_id": network,
         "mac_address": f"fa:16:3e:00:00:{number:02x}",
@@ -29,7 +29,7 @@ def port(number: int, network: str, address: str, **changes: Any) -> dict[str, A
         "device_owner": "compute:nova",
         "project_id": "project",
     }
-    return found | changes
+    return fields | changes
 
 
 def rule(direction: str = "ingress", **changes: Any) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def objects(**changes: Any) -> dict[str, Any]:
         rule("egress"),
         rule("egress", ethertype="IPv6"),
     ]
-    found: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "subnets": [
             {"id": BLUE_SUBNET, "network_id": BLUE, "cidr": "10.1.0.0/24", "gateway_ip": "10.1.0.1"},
             {"id": GREEN_SUBNET, "network_id": GREEN, "cidr": "10.2.0.0/24", "gateway_ip": "10.2.0.1"},
@@ -71,7 +71,7 @@ def objects(**changes: Any) -> dict[str, Any]:
         "routers": [],
         "floating_ips": [],
     }
-    return found | changes
+    return fields | changes
 
 
 def record(site: str, network: str, bridge: str, interface: str, address: str) -> dict[str, Any]:

@@ -62,8 +62,8 @@ def machine(state_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_everything_on_the_machine_counts() -> None:
-    found = {str(used.network): used.by for used in addresses.networks_in_use() if used.site is None}
-    assert found == {
+    in_use = {str(used.network): used.by for used in addresses.networks_in_use() if used.site is None}
+    assert in_use == {
         "10.88.0.0/16": "podman's network podman",
         "10.96.0.0/16": "a route over tun0",
         "fd00::/64": "a route over eth0",

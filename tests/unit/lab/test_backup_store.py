@@ -63,7 +63,7 @@ class Podman:
         self.calls.append(arguments)
         if arguments[0] == "create":
             labels = [value for option, value in itertools.pairwise(arguments) if option == "--label"]
-            self.label = next(one for one in labels if backup_store.CONTENT_LABEL in one).partition("=")[2]
+            self.label = next(label for label in labels if backup_store.CONTENT_LABEL in label).partition("=")[2]
         elif arguments[0] in ("start", "restart"):
             self.status, self.responds = "running", True
         elif arguments[0] == "rm" and "--time" in arguments:
@@ -72,9 +72,9 @@ class Podman:
 
     def did(self) -> list[str]:
         """Subcommands since the last call."""
-        found = [call[0] for call in self.calls]
+        commands = [call[0] for call in self.calls]
         self.calls.clear()
-        return found
+        return commands
 
 
 @pytest.fixture
@@ -178,8 +178,8 @@ def test_drift_names_it(up: Callable[[], bool], podman: Podman, site: Site) -> N
     up()
     assert drift.lab_drift(site) == []
     podman.status = "exited"
-    (found,) = drift.lab_drift(site)
-    assert (found.object, found.found) == (f"backup store: container {NAME}", "exited")
+    (difference,) = drift.lab_drift(site)
+    assert (difference.object, difference.found) == (f"backup store: container {NAME}", "exited")
 
 
 def test_the_network_agent_is_made_again_when_the_store_moves(site: Site) -> None:

@@ -98,22 +98,22 @@ def test_site_without_containers_has_nothing_to_reconcile(machine: Path, monkeyp
 
 
 def test_half_removed_containers_are_removed(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, podman = settled(
+    removed, podman = settled(
         monkeypatch,
         controller=("strata-here-controller", "removing", 0),
         instance=("strata-here-1", "exited", 0),
     )
-    assert found == podman.removed == ["strata-here-controller"]
+    assert removed == podman.removed == ["strata-here-controller"]
     assert podman.cleaned == []
 
 
 def test_nova_finishes_what_it_is_removing_itself(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    found, podman = settled(
+    removed, podman = settled(
         monkeypatch,
         controller=("strata-here-controller", "running", 11),
         instance=("strata-here-1", "removing", 0),
     )
-    assert found == podman.removed == []
+    assert removed == podman.removed == []
 
 
 def test_networks_that_are_gone_leave_no_directory(machine: Path) -> None:

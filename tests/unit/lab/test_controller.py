@@ -162,10 +162,10 @@ def test_status_shows_instances_with_devices(site: Site, paths: SitePaths, podma
         {"Names": ["strata-lab-controller"], "Labels": {"strata.role": "controller"}, "State": "running"},
     ]
     podman.holds(container=["strata-lab-controller"], status="running", ps=listing)
-    found = controller.status(site, paths)
-    assert found.controller == "running"
-    assert not found.podman_service
-    assert [(i.name, i.devices) for i in found.instances] == [("gpu-worker-1", ("0000:10:00.0",))]
+    status = controller.status(site, paths)
+    assert status.controller == "running"
+    assert not status.podman_service
+    assert [(i.name, i.devices) for i in status.instances] == [("gpu-worker-1", ("0000:10:00.0",))]
 
 
 def test_a_reused_process_id_is_not_ours(paths: SitePaths, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -188,8 +188,8 @@ def test_devices_are_distinct_and_stable() -> None:
 
 
 def test_aliases_cover_what_flavors_ask_for(site: Site) -> None:
-    found = variables(site)
-    aliases = found["openstack_compute_pci_aliases"]
+    settings = variables(site)
+    aliases = settings["openstack_compute_pci_aliases"]
     assert isinstance(aliases, list)
     assert [a["name"] for a in aliases] == ["v100"]
     # an id without quotes would reach nova as a number, which it refuses

@@ -58,8 +58,8 @@ def url(nova: ThreadingHTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     listeners = {MetadataListener(network, "127.0.0.1", network) for network in ("network", "other")}
     proxies.serve(listeners)
     assert proxies.complete == listeners
-    found = {listener.network_id: server.server_address[1] for listener, server in proxies._servers.items()}
-    yield f"http://127.0.0.1:{found['network']} http://127.0.0.1:{found['other']}"
+    ports = {listener.network_id: server.server_address[1] for listener, server in proxies._servers.items()}
+    yield f"http://127.0.0.1:{ports['network']} http://127.0.0.1:{ports['other']}"
     proxies.serve(set())
     assert not proxies.complete
 

@@ -22,7 +22,7 @@ class Systemd:
     """An Ansible module whose systemctl knows these units, as `(state, job)` by name."""
 
     def __init__(self, **units: tuple[str, str]) -> None:
-        self.units = {f"{name}.service": found for name, found in units.items()}
+        self.units = {f"{name}.service": state for name, state in units.items()}
 
     def run_command(self, command: list[str]) -> tuple[int, str, str]:
         """`systemctl show` as systemd 252 prints it, and a journal."""

@@ -61,10 +61,10 @@ def test_other_addresses_and_the_agent_itself_are_not_conflicts(site: Site, monk
 
 def test_a_real_listener_is_found() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        found = ports.listeners(server.getsockname()[1])
-    if not found:
+        listeners = ports.listeners(server.getsockname()[1])
+    if not listeners:
         pytest.skip("this machine has no ss")
-    assert [(one.address, one.pid) for one in found] == [("127.0.0.1", os.getpid())]
+    assert [(listener.address, listener.pid) for listener in listeners] == [("127.0.0.1", os.getpid())]
 
 
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gibibytes: float, *running: str) -> None:

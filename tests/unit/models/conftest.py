@@ -56,9 +56,9 @@ def assert_found(
     def check(mistake: Mistake) -> None:
         edits, key, why, fix, in_line = mistake
         file = site_file(*edits)
-        found = problems_of(file)
-        assert [p.key for p in found] == [key], [str(p) for p in found]
-        problem = found[0]
+        problems = problems_of(file)
+        assert [p.key for p in problems] == [key], [str(p) for p in problems]
+        problem = problems[0]
         assert why in problem.why
         assert fix in problem.fix
         assert problem.line is not None

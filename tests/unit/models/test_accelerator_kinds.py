@@ -233,8 +233,8 @@ def test_another_spelling_of_a_described_kind_is_suggested(found: Callable[..., 
 def test_roles_get_their_identifiers() -> None:
     kolla = yaml.safe_load(KOLLA)
     kolla["hosts"]["machines"] = [{"name": "node-1", "address": "10.20.0.51", "roles": ["pci_passthrough"]}]
-    found: Any = role_host_variables("pci_passthrough", Site.model_validate(kolla), "node-1")
-    assert {"kind": "mi300x", "id": "1002:74a1", "count": 2} in found["pci_passthrough_cards"]
+    variables: Any = role_host_variables("pci_passthrough", Site.model_validate(kolla), "node-1")
+    assert {"kind": "mi300x", "id": "1002:74a1", "count": 2} in variables["pci_passthrough_cards"]
 
 
 def test_only_the_model_reads_the_catalogue() -> None:

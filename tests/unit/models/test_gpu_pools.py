@@ -104,7 +104,7 @@ def test_nodes_offer_a_share_for_each_pod(tmp_path: Path) -> None:
     )
     assert offered(site) == {"a": {"v100": 8}, "b": {"a100": 8}, "c": {"u50": 1, "t4": 3}, "d": {"u50": 2}}
     # two shares of one GPU are no more than one; other cards are not shared
-    assert [largest_request(site, *one) for one in (("a", "v100"), ("c", "t4"), ("d", "u50"))] == [1, 1, 2]
+    assert [largest_request(site, *pair) for pair in (("a", "v100"), ("c", "t4"), ("d", "u50"))] == [1, 1, 2]
     assert node_labels(site, CARDS["a"], "a")[POOL_LABEL] == "slices"
 
 

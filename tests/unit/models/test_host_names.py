@@ -37,10 +37,10 @@ def refused(site: str, name: str, *path: str | int) -> list[str]:
     for step in path:
         entry = entry[step]
     entry["name"] = name
-    found = list(check(Site.model_validate(content)))
-    assert {dotted(finding.path) for finding in found} <= {dotted((*path, "name"))}
-    assert all(finding.fix == f"another name, for instance {name}-1" for finding in found)
-    return [finding.why for finding in found]
+    findings = list(check(Site.model_validate(content)))
+    assert {dotted(finding.path) for finding in findings} <= {dotted((*path, "name"))}
+    assert all(finding.fix == f"another name, for instance {name}-1" for finding in findings)
+    return [finding.why for finding in findings]
 
 
 HOSTS = {"instance": ("cloud", "instances", 1), "machine": ("hosts", "machines", 0)}
@@ -70,7 +70,12 @@ def test_no_host_is_named_like_the_dns_name_of_a_role_of_the_site(name: str) -> 
 
 @pytest.mark.parametrize(
     ("site", "name", "key"),
-    [(name, one.hostname, one.hostname_key) for name, site in SITES.items() for one in published(site) if one.hostname],
+    [
+        (name, service.hostname, service.hostname_key)
+        for name, site in SITES.items()
+        for service in published(site)
+        if service.hostname
+    ],
 )
 def test_no_host_is_named_like_a_published_service(site: str, name: str, key: KeyPath) -> None:
     text = dotted(key).removesuffix(".hostname")

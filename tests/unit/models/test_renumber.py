@@ -51,14 +51,14 @@ def test_result_overlaps_nothing(prefix: int, taken: list[tuple[int, int]], star
     like = ip_network((base + start, max(prefix, 9)), strict=False)
     used = [ip_network((base + place, length), strict=False) for place, length in taken]
     try:
-        found = free_network(like, used)
+        network = free_network(like, used)
     except UserError:
         # then every place of that size is hit
         places = (ip_network((base, 8)).subnets(new_prefix=like.prefixlen)) if like.prefixlen < 16 else ()
         assert all(any(p.overlaps(u) for u in [*used, like]) for p in places)
         return
-    assert found.prefixlen == like.prefixlen
-    assert not any(found.overlaps(u) for u in [*used, like])
+    assert network.prefixlen == like.prefixlen
+    assert not any(network.overlaps(u) for u in [*used, like])
 
 
 def test_text_moves_with_its_addresses() -> None:

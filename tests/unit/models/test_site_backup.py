@@ -129,8 +129,8 @@ def test_only_the_labs_own_store_has_generated_secrets(problems: Callable[..., l
     assert OWN is not None
     other = "  - {name: other, source: environment}\n"
     assert problems(OWN[1], other) == []
-    found = problems(SECTION, other)
-    assert [(one.key, "must be provided" in one.why) for one in found] == [("hosts.backup", True)] * 3
+    reported = problems(SECTION, other)
+    assert [(problem.key, "must be provided" in problem.why) for problem in reported] == [("hosts.backup", True)] * 3
 
 
 def test_the_role_and_its_section_need_each_other(
@@ -146,7 +146,7 @@ def test_each_host_backs_up_what_it_stores_with_secrets_by_lookup(site_file: Cal
     file = site_file(*with_backup(section, SECRETS))
     (file.parent / "ca.pem").write_text("PEM")
     site = load_site(file)
-    found = role_variables("backup", site, None)
+    variables = role_variables("backup", site, None)
     own = role_host_variables("backup", site, "services-1")
     items = own["backup_items"]
     assert items == backup_items(site, ("nfs_server", "postgresql"))
@@ -154,8 +154,8 @@ def test_each_host_backs_up_what_it_stores_with_secrets_by_lookup(site_file: Cal
     assert "export/data" not in items
     assert items["export/homes"] == "/srv/nfs/volumes/homes"
     assert items["database/kine"] == "kine"
-    assert found["backup_keep"] == {"daily": 3, "weekly": 5, "monthly": 12}
-    environment = found["backup_environment"]
+    assert variables["backup_keep"] == {"daily": 3, "weekly": 5, "monthly": 12}
+    environment = variables["backup_environment"]
     assert isinstance(environment, dict)
     assert environment["RESTIC_REPOSITORY"] == Template(
         "s3:https://s3.example.org/site-backups/lab/{{ inventory_hostname }}"
@@ -164,5 +164,5 @@ def test_each_host_backs_up_what_it_stores_with_secrets_by_lookup(site_file: Cal
         assert "lookup('strata_secret', 'backup_" in environment[name].expression
     options = yaml.safe_load((DIRECTORY / "backup" / "meta" / "argument_specs.yml").read_text())
     described = set(options["argument_specs"]["main"]["options"])
-    assert {*found, *own} == described
+    assert {*variables, *own} == described
     assert set(yaml.safe_load((DIRECTORY / "backup" / "defaults" / "main.yml").read_text())) == described

@@ -56,9 +56,9 @@ def test_bad_file(tmp_path: Path, case: str) -> None:
     file.write_bytes(content)
     with pytest.raises(SiteError) as caught:
         load_site(file)
-    found = [p for p in caught.value.problems if why in p.why]
-    assert found, str(caught.value)
-    assert found[0].line == line
+    problems = [p for p in caught.value.problems if why in p.why]
+    assert problems, str(caught.value)
+    assert problems[0].line == line
     assert all(p.fix and p.file == file for p in caught.value.problems)
     assert len(str(caught.value)) < 20_000
 
@@ -123,8 +123,8 @@ def test_mangled_sites_raise_only_site_errors(tmp_path: Path, problems_of: Reade
     )
     file = tmp_path / "site.yaml"
     file.write_text(LAB[:position] + inserted + LAB[position + removed :], encoding="utf-8", errors="replace")
-    found = problems_of(file)
-    assert all(p.why and p.fix for p in found)
+    problems = problems_of(file)
+    assert all(p.why and p.fix for p in problems)
 
 
 yaml_values = st.recursive(

@@ -158,8 +158,8 @@ def test_all_errors_at_once(site_file: Callable[..., Path], problems_of: Callabl
         ("roles: [kube_node]}", "roles: [kube_node], rolls: 1}"),
         ("domain: lab.strata.test", "domain: lab.strata.test\ndomain: lab.strata.test"),
     )
-    found = problems_of(file)
-    assert [p.key for p in found] == [
+    problems = problems_of(file)
+    assert [p.key for p in problems] == [
         "domain",
         "cloud.networks[0].cidr",
         "cloud.flavors[0].vcpu",
@@ -167,23 +167,23 @@ def test_all_errors_at_once(site_file: Callable[..., Path], problems_of: Callabl
         "cluster.installer",
         "platform.services.ml_hub.catalogue.file",
     ]
-    assert [p.line for p in found] == sorted(p.line or 0 for p in found)
+    assert [p.line for p in problems] == sorted(p.line or 0 for p in problems)
 
 
 def test_a_wrong_entry_does_not_make_others_wrong(
     site_file: Callable[..., Path], problems_of: Callable[[Path], Sequence[Problem]]
 ) -> None:
     """The instances of a flavor with an error are not reported to use an unknown flavor."""
-    found = problems_of(site_file(("cpu.small, vcpus: 2", "cpu.small, vcpus: two")))
-    assert [p.key for p in found] == ["cloud.flavors[0].vcpus"]
+    problems = problems_of(site_file(("cpu.small, vcpus: 2", "cpu.small, vcpus: two")))
+    assert [p.key for p in problems] == ["cloud.flavors[0].vcpus"]
 
 
 def test_places_do_not_shift_behind_a_wrong_entry(
     site_file: Callable[..., Path], problems_of: Callable[[Path], Sequence[Problem]]
 ) -> None:
     edits = [("control-1, flavor", "Control-1, flavor"), ("worker-1, flavor: cpu.medium", "worker-1, flavor: cpu.tiny")]
-    found = problems_of(site_file(*edits))
-    assert [p.key for p in found] == ["cloud.instances[1].name", "cloud.instances[2].flavor"]
+    problems = problems_of(site_file(*edits))
+    assert [p.key for p in problems] == ["cloud.instances[1].name", "cloud.instances[2].flavor"]
 
 
 def test_many_errors_are_counted(site_file: Callable[..., Path]) -> None:
@@ -214,6 +214,6 @@ def test_key_of_a_certificate_is_a_provided_secret(
     certificate = "{source: files, certificate: c.pem, private_key: ingress_key}"
     file = site_file(("platform:\n", f"platform:\n  ingress: {{certificate: {certificate}}}\n"))
     (file.parent / "c.pem").write_text("-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n")
-    (found,) = problems_of(file)
-    assert found.key == "platform.ingress.certificate.private_key"
-    assert "ingress_key is not a secret that the operator provides" in str(found)
+    (problem,) = problems_of(file)
+    assert problem.key == "platform.ingress.certificate.private_key"
+    assert "ingress_key is not a secret that the operator provides" in str(problem)

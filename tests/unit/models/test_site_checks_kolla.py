@@ -219,10 +219,10 @@ def test_is_refused_before_anything_starts(
 ) -> None:
     edits, key, why, fix = CASES[case]
     assert problems_of(site_file(text=TEXT)) == ()
-    found = problems_of(site_file(*edits, text=TEXT))
-    assert key in {p.key for p in found}, [str(p) for p in found]
-    problem = next(p for p in found if p.key == key)
-    assert len(found) == 1, [str(p) for p in found]
+    problems = problems_of(site_file(*edits, text=TEXT))
+    assert key in {p.key for p in problems}, [str(p) for p in problems]
+    problem = next(p for p in problems if p.key == key)
+    assert len(problems) == 1, [str(p) for p in problems]
     assert why in problem.why
     assert fix in problem.fix
     assert problem.fix

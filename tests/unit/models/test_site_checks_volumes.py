@@ -131,10 +131,10 @@ def test_a_wrong_volume_is_reported_at_its_key(
     name: str, site_file: Callable[..., Path], problems_of: Callable[[Path], Sequence[Problem]]
 ) -> None:
     text, edits, key, why, fix = CASES[name]
-    found = problems_of(site_file(*edits, text=text))
-    assert [p.key for p in found] == [key], [str(p) for p in found]
-    assert why in found[0].why
-    assert fix in found[0].fix
+    problems = problems_of(site_file(*edits, text=text))
+    assert [p.key for p in problems] == [key], [str(p) for p in problems]
+    assert why in problems[0].why
+    assert fix in problems[0].fix
 
 
 def test_volumes_of_kolla_are_in_ceph(

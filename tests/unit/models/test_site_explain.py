@@ -28,17 +28,17 @@ LINES = LAB.read_text().splitlines()
     ],
 )
 def test_a_set_key_by_index_and_by_name(key: str) -> None:
-    found = explain(LAB, key)
-    assert (found.key, found.value, found.origin) == ("cloud.flavors[1].memory", "4 GiB", "set")
-    assert found.line is not None
-    assert "gpu.v100.1" in LINES[found.line - 1]
-    assert found.layer == "cloud"
+    explanation = explain(LAB, key)
+    assert (explanation.key, explanation.value, explanation.origin) == ("cloud.flavors[1].memory", "4 GiB", "set")
+    assert explanation.line is not None
+    assert "gpu.v100.1" in LINES[explanation.line - 1]
+    assert explanation.layer == "cloud"
 
 
 def test_a_default() -> None:
-    found = explain(LAB, "cloud.networks.platform.gateway")
-    assert (found.value, found.origin, found.line) == ("10.77.0.1", "default", None)
-    assert "default" in found.text()
+    explanation = explain(LAB, "cloud.networks.platform.gateway")
+    assert (explanation.value, explanation.origin, explanation.line) == ("10.77.0.1", "default", None)
+    assert "default" in explanation.text()
 
 
 def test_unit_and_choices() -> None:
@@ -102,9 +102,9 @@ def test_every_key_of_the_lab_is_explained() -> None:
     assert len(keys) > 100
     # each call reads the file; every fifth covers all kinds of keys
     for key in keys[::5]:
-        found = explain(LAB, key)
-        assert found.key == key
-        assert found.description
+        explanation = explain(LAB, key)
+        assert explanation.key == key
+        assert explanation.description
 
 
 def test_a_wrong_site_is_refused(tmp_path: Path) -> None:

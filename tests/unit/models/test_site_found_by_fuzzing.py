@@ -13,9 +13,9 @@ from strata.site_file.problems import Problem, SiteError
 Reader = Callable[[Path], Sequence[Problem]]
 
 
-def only(found: Sequence[Problem]) -> Problem:
-    assert len(found) == 1, [str(p) for p in found]
-    return found[0]
+def only(problems: Sequence[Problem]) -> Problem:
+    assert len(problems) == 1, [str(p) for p in problems]
+    return problems[0]
 
 
 def test_no_escape_sequence_reaches_the_terminal(tmp_path: Path, problems_of: Reader) -> None:
@@ -85,9 +85,9 @@ def test_a_secret_in_a_site_file_is_not_repeated(site_file: Callable[..., Path],
     secret = "secrets: [{name: a, source: generated, value: hunter2}]\nplatform:\n  tenants"
     url = "external_issuer: {url: 'https://admin:hunter2@login.example.org'}\n    authenticator"
     file = site_file(("platform:\n  tenants", secret), ("keycloak: {hostname: login}\n    authenticator", url))
-    found = problems_of(file)
-    assert len(found) == 2
-    assert not any("hunter2" in str(p) for p in found)
+    problems = problems_of(file)
+    assert len(problems) == 2
+    assert not any("hunter2" in str(p) for p in problems)
 
 
 def test_line_ends_of_unicode_are_refused(tmp_path: Path, problems_of: Reader) -> None:

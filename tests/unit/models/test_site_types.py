@@ -24,10 +24,10 @@ def test_size_counts_its_unit(number: int, unit: str) -> None:
 @given(st.text(max_size=20))
 def test_no_text_breaks_the_parser(text: str) -> None:
     try:
-        found = Size.parse(text)
+        size = Size.parse(text)
     except ValueError:
         return
-    assert Size.parse(str(found)) == found
+    assert Size.parse(str(size)) == size
 
 
 @pytest.mark.parametrize(

@@ -89,10 +89,10 @@ def test_lab_hosts_and_cluster() -> None:
 def test_lab_releases() -> None:
     platform = plan(load_site(find_site("lab"))).platform
     assert platform is not None
-    found = {r.name: (r.namespace, r.address) for r in platform.releases}
+    releases = {r.name: (r.namespace, r.address) for r in platform.releases}
     # services may come and go
     assert (
-        found.items()
+        releases.items()
         >= {
             "cluster-base": ("kube-system", None),
             "traefik": ("traefik", None),

@@ -35,9 +35,9 @@ def test_each_accelerator_has_one_plugin(marks: dict[str, str], nvidia: list[str
     site = site_with({"v100": 2, "u50": 1}, **marks)
     assert (nvidia_kinds(site), built_in_kinds(site)) == (nvidia, built_in)
     assert site.cluster is not None
-    found = cluster_base.values(site, site.cluster, None, IMAGES.images)
-    assert found["runtimeClasses"] == (["nvidia"] if nvidia else [])
-    offered = {resource["name"] for resource in found["devicePlugin"]["resources"]}
+    values = cluster_base.values(site, site.cluster, None, IMAGES.images)
+    assert values["runtimeClasses"] == (["nvidia"] if nvidia else [])
+    offered = {resource["name"] for resource in values["devicePlugin"]["resources"]}
     assert ("nvidia.com/gpu" in offered) == ("v100" in built_in)
     # its pods name a runtime class of cluster-base
     found_releases = [release.after for release in releases(site) if release.name == "nvidia-device-plugin"]

@@ -57,11 +57,11 @@ def test_lab_releases() -> None:
     paths = stand("lab")
     recorder = Recorder()
     run_program("platform", "lab", recorder)
-    found = recorder.resources
-    assert found["pulumi:providers:kubernetes", "cluster"]["kubeconfig"] == str(paths.kubeconfig)
+    resources = recorder.resources
+    assert resources["pulumi:providers:kubernetes", "cluster"]["kubeconfig"] == str(paths.kubeconfig)
     site = load_site(SITES["lab"])
     for service in installed(site):
-        release = found[RELEASE, service.name]
+        release = resources[RELEASE, service.name]
         upstream = service.name in load_versions().charts
         chart = chart_directory(service.name, substitutes=True) if upstream else REPOSITORY / "helm" / service.name
         assert (REPOSITORY / "pulumi" / "platform" / release["chart"]).resolve() == chart
@@ -72,7 +72,7 @@ def test_lab_releases() -> None:
         else:
             assert release["values"]["image"]["digest"].startswith("sha256:")
         assert recorder.providers[RELEASE, service.name].split("::")[-2] == "cluster"
-    assert found[RELEASE, "tenant-research"]["values"]["namespace"] == "research"
+    assert resources[RELEASE, "tenant-research"]["values"]["namespace"] == "research"
 
 
 def test_no_secret_goes_to_pulumi() -> None:

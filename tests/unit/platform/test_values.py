@@ -177,8 +177,8 @@ def test_storage_is_out_of_reach_where_the_quota_names_none() -> None:
 
 def test_only_the_lab_uses_the_substitute_for_the_nfs_driver() -> None:
     def release(file: Path) -> releases.Release:
-        (found,) = (one for one in releases.releases(load_site(file)) if one.chart == storage_class.CHART)
-        return found
+        (chosen,) = (release for release in releases.releases(load_site(file)) if release.chart == storage_class.CHART)
+        return chosen
 
     assert release(SITES["lab"]).substitute
     real = REPOSITORY / "tests/corpus/complete/existing.yaml"

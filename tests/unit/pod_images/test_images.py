@@ -45,7 +45,7 @@ class Registry(RegistryClient):
 
 @pytest.fixture
 def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
-    found = Registry()
+    fake = Registry()
 
     def push(layout: Path, repository: str, tag: str, registry: Registry, credentials: Path, progress: Progress) -> str:
         assert (credentials / "auth.json").read_text() == "for skopeo"
@@ -56,7 +56,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Registry:
 
     monkeypatch.setattr(pod_images, "push", push)
     monkeypatch.setattr(pod_images, "ensure_oci_layout", lambda _source, content, _progress: Path(content))
-    return found
+    return fake
 
 
 @pytest.fixture
@@ -160,9 +160,11 @@ def test_a_containerfile_chooses_its_bases(tmp_path: Path) -> None:
     image = pod_images.folder_image("one", write(tmp_path, Containerfile=text), {}, BASES)
     assert image.bases == {"DEBIAN_12": BASES["12"], "DEBIAN_13": BASES["13"]}
     assert image.network, "RUN may install packages"
-    one = pod_images.folder_image("one", write(tmp_path, Containerfile="ARG DEBIAN_13\nFROM ${DEBIAN_13}\n"), {}, BASES)
-    assert one.bases == {"DEBIAN_13": BASES["13"]}
-    assert not one.network
+    pod_image = pod_images.folder_image(
+        "one", write(tmp_path, Containerfile="ARG DEBIAN_13\nFROM ${DEBIAN_13}\n"), {}, BASES
+    )
+    assert pod_image.bases == {"DEBIAN_13": BASES["13"]}
+    assert not pod_image.network
     write(tmp_path, Containerfile="FROM scratch\nCOPY file /\n")
     assert not pod_images.folder_image("one", tmp_path, {}, {}).bases
 
@@ -213,9 +215,9 @@ def test_a_package_of_the_repository_is_built_into_the_images_that_use_it(tmp_pa
 
 def test_packages_of_the_repository_are_those_of_the_lock() -> None:
     library = REPOSITORY / "services" / "http" / "src" / "strata_http"
-    found = {p.parent.name: local_packages(p.parent) for p in REPOSITORY.glob("services/*/uv.lock")}
-    assert found["accounting"] == found["ml-hub"] == {"strata_http": library}
-    assert found["http"] == found["dask-gateway"] == {}
+    by_project = {p.parent.name: local_packages(p.parent) for p in REPOSITORY.glob("services/*/uv.lock")}
+    assert by_project["accounting"] == by_project["ml-hub"] == {"strata_http": library}
+    assert by_project["http"] == by_project["dask-gateway"] == {}
 
 
 def test_an_unknown_base_is_named(tmp_path: Path) -> None:
@@ -254,7 +256,7 @@ def test_a_service_has_several_images(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["lab", "csc"])
 def test_only_the_services_of_a_site_and_their_bases_are_built(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     site = load_site(REPOSITORY / "inventories" / name / "site.yaml")
-    monkeypatch.setattr(pod_images, "ensure_pod_bases", lambda wanted, _: dict.fromkeys(wanted))
+    monkeypatch.setattr(pod_images, "ensure_pod_bases", lambda names, _: dict.fromkeys(names))
     releases = pod_images.ensure_site_bases(site, Silent())
     folders = pod_images.image_folders(site)
     texts = "".join((folder / "Containerfile").read_text() for folder in folders.values())

@@ -17,8 +17,8 @@ from strata.progress import Silent
 
 
 def test_digest_follows_content() -> None:
-    one = RootFilesystem("node", "12", ("a", "b"), (Path(__file__),))
-    assert one.digest() == RootFilesystem("node", "12", ("b", "a", "a"), (Path(__file__),)).digest()
+    filesystem = RootFilesystem("node", "12", ("a", "b"), (Path(__file__),))
+    assert filesystem.digest() == RootFilesystem("node", "12", ("b", "a", "a"), (Path(__file__),)).digest()
     others = [
         RootFilesystem("node", "13", ("a", "b"), (Path(__file__),)),
         RootFilesystem("node", "12", ("a",), (Path(__file__),)),
@@ -26,7 +26,7 @@ def test_digest_follows_content() -> None:
         RootFilesystem("node", "12", ("a", "b")),
         RootFilesystem("node", "12", ("a", "b"), (Path(__file__),), (Path(__file__),)),
     ]
-    assert len({one.digest(), *(o.digest() for o in others)}) == 6
+    assert len({filesystem.digest(), *(o.digest() for o in others)}) == 6
 
 
 class Tools:

@@ -134,9 +134,9 @@ def deployment_host(state_directory: Path, tmp_path: Path, monkeypatch: pytest.M
 
 
 def problems(name: str = "metal") -> list[str]:
-    found = provider_of(load_site(find_site(name))).problems()
-    assert all(problem.fix for problem in found)
-    return [problem.message for problem in found]
+    reported = provider_of(load_site(find_site(name))).problems()
+    assert all(problem.fix for problem in reported)
+    return [problem.message for problem in reported]
 
 
 @pytest.mark.usefixtures("deployment_host")

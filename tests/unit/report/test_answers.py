@@ -101,8 +101,8 @@ def test_the_certificate_that_a_service_shows_has_an_end(tmp_path: Path) -> None
         lines = probe(port, "tls")
     assert lines[0] == ["answer", str(port), "yes"]
     asked = Port(name="kine", port=port, unit="kine", clients=("hosts",), protocol="tls")
-    found = parse_ports([asked], "\n".join(map(" ".join, lines)))
-    assert found == {"silent": {}, "certificates": {"kine": validity(made.certificate).ends}}
+    ports = parse_ports([asked], "\n".join(map(" ".join, lines)))
+    assert ports == {"silent": {}, "certificates": {"kine": validity(made.certificate).ends}}
 
 
 def test_every_unit_that_listens_is_asked_or_has_a_reason() -> None:

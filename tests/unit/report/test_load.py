@@ -48,7 +48,7 @@ def shown(load: LoadReport | UnknownLoad | None) -> str:
 
 
 def test_a_figure_that_was_not_measured_is_unknown() -> None:
-    measured = [one for one in samples() if one.labels["figure"] not in ("card_allocated", "card_energy")]
+    measured = [sample for sample in samples() if sample.labels["figure"] not in ("card_allocated", "card_energy")]
     page = shown(load_report(measured))
     assert '<td data-label="allocated">unknown</td>' in page
     assert '<td data-label="energy">unknown</td>' in page

@@ -67,8 +67,8 @@ def test_a_running_site_is_ok(context: SiteContext, running: See) -> None:
 
 def test_each_card_is_there_once_with_its_holders(context: SiteContext, running: See) -> None:
     report = build_report(context, observation=running("train-1"))
-    found = {(c.address, c.node, c.pod.name if c.pod else None) for c in report.cards}
-    assert found == {("0000:10:00.0", "gpu-worker-1", "train-1"), ("0000:18:00.0", None, None)}
+    cards = {(c.address, c.node, c.pod.name if c.pod else None) for c in report.cards}
+    assert cards == {("0000:10:00.0", "gpu-worker-1", "train-1"), ("0000:18:00.0", None, None)}
     idle = build_report(context, observation=running())
     assert [c.pod for c in idle.cards] == [None, None]
 
@@ -107,11 +107,11 @@ def test_units_of_another_installers_nodes_are_not_known() -> None:
     site = load_site(REPOSITORY / "inventories" / "nautilus" / "site.yaml")
     assert site.cluster is not None
     assert site.cluster.installer == "kubespray"
-    found = running_roles(site, ("kube_node",))
-    assert found[0] == "kube_node"
-    assert {*found[1:]} == {name for name, role in roles().items() if role.runs_on == "all" and not role.when}
+    names = running_roles(site, ("kube_node",))
+    assert names[0] == "kube_node"
+    assert {*names[1:]} == {name for name, role in roles().items() if role.runs_on == "all" and not role.when}
     assert "pod_network" in roles_of(("kube_node",)), "what comes with a node elsewhere"
-    assert "pod_network" not in found
+    assert "pod_network" not in names
 
 
 def test_a_site_that_is_down_reports_it_and_keeps_its_nodes(context: SiteContext, running: See) -> None:
@@ -136,9 +136,9 @@ def test_a_site_that_was_never_up_shows_what_would_be(state_directory: Path, sit
     report = build_report(context, offline=True)
     assert report.state is State.PLANNED
     cloud, machines = context.site.cloud, context.site.hosts.machines
-    wanted = sum(sum(h.accelerators.values()) for h in cloud.hypervisors) if cloud else 0
-    wanted += sum(sum(m.accelerators.values()) for m in machines)
-    assert len(report.cards) == wanted
+    expected = sum(sum(h.accelerators.values()) for h in cloud.hypervisors) if cloud else 0
+    expected += sum(sum(m.accelerators.values()) for m in machines)
+    assert len(report.cards) == expected
     assert {n.name for n in report.nodes} == {i.name for i in (cloud.instances if cloud else ())} | {
         m.name for m in machines
     }
@@ -244,8 +244,8 @@ def test_a_pod_that_the_kubelets_record_does_not_have_gets_a_card_of_its_resourc
 
 
 def test_cards_that_are_missing_or_not_asked_for_are_reported() -> None:
-    one = HostFacts(devices={"0000:00:05.0": ("10de", "1db4")})
-    missing = node_cards(CATALOGUE, "g", {"v100": 2}, one, [], up=True)
+    facts = HostFacts(devices={"0000:00:05.0": ("10de", "1db4")})
+    missing = node_cards(CATALOGUE, "g", {"v100": 2}, facts, [], up=True)
     assert [(c.state, c.note) for c in missing] == [(State.GOOD, ""), (State.DOWN, "the host does not see it")]
-    surplus = node_cards(CATALOGUE, "g", {}, one, [], up=True)
+    surplus = node_cards(CATALOGUE, "g", {}, facts, [], up=True)
     assert [(c.state, c.note) for c in surplus] == [(State.PARTIAL, "not in the site file")]

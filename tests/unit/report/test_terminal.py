@@ -101,16 +101,16 @@ def _controlling(terminal: int) -> None:
     fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
 
 
-def _read_until(descriptor: int, wanted: bytes) -> bytes:
+def _read_until(descriptor: int, expected: bytes) -> bytes:
     seen = b""
 
     def found() -> bool:
         nonlocal seen
         if select.select([descriptor], [], [], 0)[0]:
             seen += os.read(descriptor, 65536)
-        return wanted in seen
+        return expected in seen
 
-    eventually(found, 120, f"{wanted!r} in the terminal", pause=0.05)
+    eventually(found, 120, f"{expected!r} in the terminal", pause=0.05)
     return seen
 
 

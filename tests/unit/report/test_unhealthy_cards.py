@@ -44,7 +44,7 @@ def test_a_broken_card_has_a_line(
     )
     assert facts.cards["gpu-worker-1"] == {"nvidia.com/gpu": 1}
     seen = running().model_copy(update={"cluster": facts})
-    (line,) = (one for one in site_status(context, seen) if not one.healthy)
+    (line,) = (row for row in site_status(context, seen) if not row.healthy)
     assert (line.layer, line.object, line.wanted, line.found) == (
         Layer.CLUSTER,
         "node gpu-worker-1: nvidia.com/gpu",

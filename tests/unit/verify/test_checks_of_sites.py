@@ -275,12 +275,12 @@ def test_cards_of_instances_and_machines() -> None:
     for specs, expected in ((None, 1), ({"pci_passthrough:alias": "V100:2"}, 2)):
         flavor = SimpleNamespace(extra_specs=specs)
         cloud: Any = SimpleNamespace(
-            compute=SimpleNamespace(get_server=lambda _, found=flavor: SimpleNamespace(flavor=found))
+            compute=SimpleNamespace(get_server=lambda _, bound=flavor: SimpleNamespace(flavor=bound))
         )
         cards = cluster_checks.cards_on(GPU_NODE, tacc, outputs, lambda cloud=cloud: cloud)  # type: ignore[misc]
         assert cards == {"nvidia.com/gpu": expected}
-    for name, found in (("calit2-fiona8-1", {"nvidia.com/gpu": 8}), ("calit2-dtn-1", {})):
-        assert cluster_checks.cards_on(name, nautilus, None, pytest.fail) == found
+    for name, counts in (("calit2-fiona8-1", {"nvidia.com/gpu": 8}), ("calit2-dtn-1", {})):
+        assert cluster_checks.cards_on(name, nautilus, None, pytest.fail) == counts
 
 
 def test_a_site_of_machines_has_nodes_to_check() -> None:

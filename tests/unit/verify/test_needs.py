@@ -115,8 +115,8 @@ def test_a_check_that_skips_itself_fails_and_the_summary_names_what_was_not_chec
     paths = SimpleNamespace(root=tmp_path, logs=tmp_path, create=lambda: None)
     context: Any = SimpleNamespace(site=SimpleNamespace(name="metal"), site_file=find_site("metal"), paths=paths)
     verification = run.run_checks(context)
-    found = {result.claim: (result.state, result.reason) for result in verification.results}
-    assert found == {
+    by_claim = {result.claim: (result.state, result.reason) for result in verification.results}
+    assert by_claim == {
         "declared": ("passed", ""),
         "not declared": ("skipped", "site metal has no host with the role gpu_node"),
         "skips itself": ("failed", "not checked, although site.yaml declares it: no host can be reached"),

@@ -55,11 +55,11 @@ def test_results_come_from_every_process(
 ) -> None:
     verification = run.run_checks(context, quiet=True, keyword=keyword)  # type: ignore[arg-type]
     assert not verification.passed
-    found = {(result.area, result.claim, result.state) for result in verification.results}
+    results = {(result.area, result.claim, result.state) for result in verification.results}
     expected = {("Nothing is wrong.", "failed"), ("without a sentence", "skipped")}
     expected |= {(f"Checks of a file share a process. [{number}]", "passed") for number in range(3)}
-    assert found == {(area, *one) for area in ("one", "two") for one in expected}
-    assert len(verification.results) == len(found)
+    assert results == {(area, *result) for area in ("one", "two") for result in expected}
+    assert len(verification.results) == len(results)
     reasons = {result.state: result.reason for result in verification.results}
     assert "one is not two" in reasons["failed"]
     assert reasons["skipped"] == "not here"

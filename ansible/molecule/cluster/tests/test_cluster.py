@@ -154,8 +154,8 @@ def test_secrets_of_the_cluster_are_private(machine: Callable[[str], Host], cont
     assert context.paths.kubeconfig.stat().st_mode & 0o077 == 0
     for name in (CONTROL, WORKER):
         host = machine(name)
-        found = host.run("grep --recursive --files-with-matches 'PRIVATE KEY\\|client-key-data' /etc/kubernetes")
-        files = found.stdout.split()
+        result = host.run("grep --recursive --files-with-matches 'PRIVATE KEY\\|client-key-data' /etc/kubernetes")
+        files = result.stdout.split()
         assert files or name == WORKER
         for file in files:
             assert host.file(file).mode & 0o077 == 0, f"{name}: {file}"

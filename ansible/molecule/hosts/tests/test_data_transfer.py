@@ -84,8 +84,8 @@ class Node:
         end = time.monotonic() + SECONDS
         while True:
             listed = str(self.host.run("data-transfer list").stdout)
-            if (found := next((line for line in listed.splitlines() if re.search(pattern, line)), None)) is not None:
-                return found
+            if (match := next((line for line in listed.splitlines() if re.search(pattern, line)), None)) is not None:
+                return match
             assert time.monotonic() < end, f"{pattern} is not in: {listed}"
             time.sleep(0.1)
 
@@ -110,13 +110,13 @@ BOTH, FIRST = sorted(ADDRESSES), sorted(ADDRESSES)[:1]
 
 @pytest.fixture
 def node(request: pytest.FixtureRequest) -> Iterator[Node]:
-    found = Node(str(request.param))
-    found.server.run_expect([0], "systemd-run --quiet --collect --unit transfer-server python3 -c %s", SERVER)
+    transfer_node = Node(str(request.param))
+    transfer_node.server.run_expect([0], "systemd-run --quiet --collect --unit transfer-server python3 -c %s", SERVER)
     try:
-        yield found
+        yield transfer_node
     finally:
-        found.server.check_output("systemctl stop transfer-server")
-        found.server.check_output("rm -f /run/transfer-log /run/transfer-continue")
+        transfer_node.server.check_output("systemctl stop transfer-server")
+        transfer_node.server.check_output("rm -f /run/transfer-log /run/transfer-continue")
 
 
 @pytest.mark.parametrize("node", BOTH, indirect=True)

@@ -228,9 +228,9 @@ def test_load_balancer_forwards_tls_with_the_client_s_address(server: Host, clie
 
 
 def test_private_keys_are_private(server: Host) -> None:
-    found = server.check_output("grep -rl 'PRIVATE KEY' /etc/kine /etc/haproxy /etc/postgresql /etc/docker").split()
-    assert len(found) >= 3
-    for file in found:
+    files = server.check_output("grep -rl 'PRIVATE KEY' /etc/kine /etc/haproxy /etc/postgresql /etc/docker").split()
+    assert len(files) >= 3
+    for file in files:
         assert server.file(file).mode & 0o007 == 0, file
 
 
@@ -249,8 +249,8 @@ def test_firewall_refuses_addresses_that_are_not_listed(server: Host, client: Ho
     try:
         for source, status in ((stranger, 28), ("", 0)):
             options = f"--interface {source}" if source else ""
-            found = client.run(f"curl --silent --output /dev/null --max-time 5 {options} http://{address}:80/")
-            assert found.rc == status, source
+            result = client.run(f"curl --silent --output /dev/null --max-time 5 {options} http://{address}:80/")
+            assert result.rc == status, source
     finally:
         client.check_output(f"ip address del {stranger}/24 dev eth0")
     # of a new login's timer nothing is left

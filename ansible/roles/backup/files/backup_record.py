@@ -34,11 +34,11 @@ class Record:
     def problems(self) -> list[str]:
         """A line for each item whose last backup failed or is too old."""
         with self._state() as state:
-            found = dict(state)
+            entries = dict(state)
         lines = []
         for item in self._items:
-            age = time.time() - _last_time(found[item])
-            failure = (found[item].get("failure") or "").partition("\n")[0]
+            age = time.time() - _last_time(entries[item])
+            failure = (entries[item].get("failure") or "").partition("\n")[0]
             if age > self._maximum_age:
                 lines.append(f"{item}: no backup for {age / 3600:.0f} h" + (f": {failure}" if failure else ""))
             elif failure:
@@ -48,10 +48,10 @@ class Record:
     def write_metrics(self) -> None:
         """Writes when each item was last backed up, and when the next backup is overdue."""
         with self._state() as state:
-            found = dict(state)
+            entries = dict(state)
         values = {
-            "strata_backup_last_success_timestamp_seconds": {i: found[i].get("success", 0) for i in self._items},
-            "strata_backup_due_timestamp_seconds": {i: _last_time(found[i]) + self._maximum_age for i in self._items},
+            "strata_backup_last_success_timestamp_seconds": {i: entries[i].get("success", 0) for i in self._items},
+            "strata_backup_due_timestamp_seconds": {i: _last_time(entries[i]) + self._maximum_age for i in self._items},
         }
         temporary = self._metrics.with_suffix(".new")  # which the exporter does not read
         with temporary.open("w") as file:

@@ -103,8 +103,12 @@ class Backup:
     def snapshots(self) -> list[dict[str, str]]:
         """The snapshots in the order of time."""
         done = self.repository.restic("snapshots", "--host", self._host, "--json")
-        found = ((one["short_id"], one["time"], tag) for one in json.loads(done.stdout) for tag in one["tags"] or ())
-        return [{"id": identifier, "time": when, "item": item, "host": self._host} for identifier, when, item in found]
+        rows = (
+            (snapshot["short_id"], snapshot["time"], tag)
+            for snapshot in json.loads(done.stdout)
+            for tag in snapshot["tags"] or ()
+        )
+        return [{"id": identifier, "time": when, "item": item, "host": self._host} for identifier, when, item in rows]
 
     def restore(self, snapshot: str, item: str, target: str, *, overwrite: bool, dry_run: bool) -> str:
         """Restores an export into a directory, or a database under a name.
@@ -122,8 +126,12 @@ class Backup:
         Raises:
             BackupError: no such snapshot, the target exists, or something failed; what was there is there.
         """
-        known = [one["id"] for one in self.snapshots() if one["item"] == item]
-        chosen = known[-1:] if snapshot == "latest" else [one for one in known if snapshot.startswith(one)]
+        known = [entry["id"] for entry in self.snapshots() if entry["item"] == item]
+        chosen = (
+            known[-1:]
+            if snapshot == "latest"
+            else [identifier for identifier in known if snapshot.startswith(identifier)]
+        )
         if not chosen:
             raise BackupError(f"{item} has no snapshot {snapshot}; it has {', '.join(known) or 'none'}")
         database = item.startswith("database/")
@@ -175,7 +183,7 @@ class Backup:
                 raise BackupError(f"files could not be read: {unread[0]}")
         elif EMPTY in done.stderr:
             # of a new site; later, a file system may not be mounted
-            if any(one["item"] == item for one in self.snapshots()):
+            if any(snapshot["item"] == item for snapshot in self.snapshots()):
                 raise BackupError(f"{directory} is empty, and its last snapshot is not")
         elif done.returncode != 0:
             raise BackupError(last_message(done))

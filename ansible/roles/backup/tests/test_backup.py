@@ -48,15 +48,15 @@ def make_host(root: Path, server: S3Server, postgresql: PostgreSQL) -> Host:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    with backup_server(tmp_path_factory.mktemp("backup-s3"), BUCKET, KEY) as found:
-        yield found
+    with backup_server(tmp_path_factory.mktemp("backup-s3"), BUCKET, KEY) as store:
+        yield store
 
 
 @pytest.fixture(scope="module")
 def host(server: S3Server, postgresql: PostgreSQL, tmp_path_factory: pytest.TempPathFactory) -> Host:
     """A host with one backup of an export and a database."""
-    found = make_host(tmp_path_factory.mktemp("host"), server, postgresql)
-    fill(found.exported)
+    prepared = make_host(tmp_path_factory.mktemp("host"), server, postgresql)
+    fill(prepared.exported)
     postgresql.create_database("results", "RESULTS")
     postgresql.sql(
         "CREATE ROLE reader; SET ROLE results; CREATE EXTENSION btree_gist; CREATE SCHEMA runs; "
@@ -66,11 +66,11 @@ def host(server: S3Server, postgresql: PostgreSQL, tmp_path_factory: pytest.Temp
         "INSERT INTO runs.run (name, data) SELECT 'ü' || n, sha256(n::text::bytea) FROM generate_series(1, 2000) n",
         "results",
     )
-    assert found.run("open") == "created"
-    assert found.run("open") == "opened"
-    assert found.run("problems") == ""
-    found.run("run")
-    return found
+    assert prepared.run("open") == "created"
+    assert prepared.run("open") == "opened"
+    assert prepared.run("problems") == ""
+    prepared.run("run")
+    return prepared
 
 
 def fill(directory: Path) -> None:
@@ -94,7 +94,7 @@ def fill(directory: Path) -> None:
 
 def content_of(directory: Path) -> dict[str, tuple[object, ...]]:
     """Everything of a tree that a restore must bring back."""
-    found: dict[str, tuple[object, ...]] = {}
+    entries: dict[str, tuple[object, ...]] = {}
     for path in sorted(directory.rglob("*")):
         status = path.lstat()
         if path.is_symlink():
@@ -103,8 +103,8 @@ def content_of(directory: Path) -> dict[str, tuple[object, ...]]:
             content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
         attributes = os.listxattr(path, follow_symlinks=False)
         name = str(path.relative_to(directory))
-        found[name] = (status.st_mode, status.st_uid, status.st_gid, status.st_mtime_ns, content, attributes)
-    return found
+        entries[name] = (status.st_mode, status.st_uid, status.st_gid, status.st_mtime_ns, content, attributes)
+    return entries
 
 
 def dump(postgresql: PostgreSQL, database: str) -> str:

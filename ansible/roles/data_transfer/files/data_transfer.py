@@ -75,19 +75,19 @@ def read(lines: list[str]) -> list[Download]:
     Raises:
         RefusedError: a line is wrong; none is queued then.
     """
-    found: dict[str, Download] = {}
+    downloads: dict[str, Download] = {}
     for number, line in enumerate(lines, start=1):
         words = line.split()
         if not words or words[0].startswith("#"):
             continue
         try:
             download = _download(words)
-            if download.name in found:
+            if download.name in downloads:
                 raise RefusedError(f"another line has the name {download.name}; fix: give each file a name of its own")
         except RefusedError as error:
             raise RefusedError(f"line {number}: {error}; nothing is queued") from None
-        found[download.name] = download
-    return list(found.values())
+        downloads[download.name] = download
+    return list(downloads.values())
 
 
 def _download(words: list[str]) -> Download:
@@ -145,9 +145,9 @@ class Queue:
 
     def downloads(self) -> dict[str, dict[str, Any]]:
         """gid to what aria2 knows of it: those in progress, those that wait, those that ended."""
-        found = self.call("tellActive", FIELDS)
-        found += self.call("tellWaiting", 0, LAST, FIELDS) + self.call("tellStopped", 0, LAST, FIELDS)
-        return {item["gid"]: item for item in found}
+        items = self.call("tellActive", FIELDS)
+        items += self.call("tellWaiting", 0, LAST, FIELDS) + self.call("tellStopped", 0, LAST, FIELDS)
+        return {item["gid"]: item for item in items}
 
     def add(self, downloads: list[Download]) -> list[str]:
         """Queues the downloads that are not in the queue; one that failed is tried again.

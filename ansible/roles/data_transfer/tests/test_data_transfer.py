@@ -51,18 +51,18 @@ def written(directory: Path, *edits: tuple[str, str]) -> Site:
 
 
 def test_downloads_go_to_the_tenant_s_folder_of_the_export(tmp_path: Path) -> None:
-    found = role_variables("data_transfer", written(tmp_path, WITHOUT_POOR), None)
-    assert found["data_transfer_source"] == "nfs.metal.example.org:/datasets"
-    assert found["data_transfer_subfolder"] == "climate"
-    assert found["data_transfer_group_id"] == 20001
-    assert found["data_transfer_rpc_secret"] == secret("data_transfer_rpc_secret")
+    variables = role_variables("data_transfer", written(tmp_path, WITHOUT_POOR), None)
+    assert variables["data_transfer_source"] == "nfs.metal.example.org:/datasets"
+    assert variables["data_transfer_subfolder"] == "climate"
+    assert variables["data_transfer_group_id"] == 20001
+    assert variables["data_transfer_rpc_secret"] == secret("data_transfer_rpc_secret")
 
 
 def test_without_an_export_the_folder_is_the_node_s_own(tmp_path: Path) -> None:
     site = written(tmp_path, WITHOUT_POOR, ("{export: datasets, tenant: climate}", "{path: /srv/fast}"))
-    found = role_variables("data_transfer", site, None)
-    assert set(found) == {"data_transfer_path", "data_transfer_rpc_secret"}
-    assert found["data_transfer_path"] == "/srv/fast"
+    variables = role_variables("data_transfer", site, None)
+    assert set(variables) == {"data_transfer_path", "data_transfer_rpc_secret"}
+    assert variables["data_transfer_path"] == "/srv/fast"
 
 
 def test_the_nfs_server_is_set_up_first_and_admits_transfer_nodes(tmp_path: Path) -> None:
@@ -92,10 +92,10 @@ def test_an_error_names_key_reason_and_fix(case: str, tmp_path: Path) -> None:
     edits, key, why, fix = CASES[case]
     with pytest.raises(SiteError) as caught:
         written(tmp_path, *edits)
-    found = [p for p in caught.value.problems if p.key.endswith(key) and why in p.why]
-    assert found, [str(p) for p in caught.value.problems]
-    assert fix in found[0].fix
-    assert found[0].line is not None
+    problems = [p for p in caught.value.problems if p.key.endswith(key) and why in p.why]
+    assert problems, [str(p) for p in caught.value.problems]
+    assert fix in problems[0].fix
+    assert problems[0].line is not None
 
 
 @pytest.fixture(scope="module")
@@ -106,10 +106,10 @@ def program() -> ModuleType:
 
 def test_a_line_is_url_name_and_checksum(program: ModuleType) -> None:
     lines = ["# list", "", "https://a.org/x%20y.nc?key=k", "ftp://a.org/z sub/z", f"sftp://a.org/w {'A' * 64}"]
-    found = program.read(lines)
-    assert [(d.name, d.sha256) for d in found] == [("x y.nc", None), ("sub/z", None), ("w", "a" * 64)]
-    assert found[0].options == {"gid": program.gid_of("x y.nc"), "out": "x y.nc"}
-    assert found[2].options["checksum"] == f"sha-256={'a' * 64}"
+    downloads = program.read(lines)
+    assert [(d.name, d.sha256) for d in downloads] == [("x y.nc", None), ("sub/z", None), ("w", "a" * 64)]
+    assert downloads[0].options == {"gid": program.gid_of("x y.nc"), "out": "x y.nc"}
+    assert downloads[2].options["checksum"] == f"sha-256={'a' * 64}"
 
 
 @pytest.mark.parametrize(

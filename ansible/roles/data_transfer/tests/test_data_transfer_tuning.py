@@ -31,9 +31,9 @@ def test_buffers_follow_the_fastest_interface(
     variables = {"__data_transfer_interfaces": {"stdout_lines": interfaces}}
     done = run_locally(tmp_path / "play.json", "dtn", play, variables)
     assert done.returncode == 0, done.stdout
-    found = json.loads(written.read_text())
-    assert found.pop("net.ipv4.tcp_mtu_probing", None) == (1 if probing else None)
-    assert found == {
+    settings = json.loads(written.read_text())
+    assert settings.pop("net.ipv4.tcp_mtu_probing", None) == (1 if probing else None)
+    assert settings == {
         "net.core.rmem_max": largest,
         "net.core.wmem_max": largest,
         "net.ipv4.tcp_rmem": f"4096 87380 {buffer}",

@@ -62,8 +62,8 @@ def set_project(descriptor: int, project: int, *, inherit: bool) -> None:
     Raises:
         OSError: the file system has no projects.
     """
-    found = fcntl.ioctl(descriptor, GET_ATTRIBUTES, bytes(_ATTRIBUTES.size))
-    flags, extent, extents, _, copied = _ATTRIBUTES.unpack(found)
+    attributes = fcntl.ioctl(descriptor, GET_ATTRIBUTES, bytes(_ATTRIBUTES.size))
+    flags, extent, extents, _, copied = _ATTRIBUTES.unpack(attributes)
     flags = flags | INHERIT if inherit else flags & ~INHERIT
     fcntl.ioctl(descriptor, SET_ATTRIBUTES, _ATTRIBUTES.pack(flags, extent, extents, project, copied))
 
@@ -82,19 +82,19 @@ def opened(name: str | Path, directory: int | None = None) -> Iterator[int]:
 def folders(directory: Path) -> Iterator[Path]:
     """The folders of a directory without hidden ones."""
     with os.scandir(directory) as entries:
-        found = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
-    return (directory / name for name in sorted(found) if not name.startswith("."))
+        names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return (directory / name for name in sorted(names) if not name.startswith("."))
 
 
 def projects(exports: list[Export]) -> dict[Path, int]:
     """The project of each folder, archived ones included; 0: none. Folders that are gone meanwhile are left out."""
-    found = {}
+    by_folder = {}
     for export in exports:
         archive = export.path / ARCHIVE
         for folder in (*folders(export.path), *(folders(archive) if archive.is_dir() else ())):
             with suppress(FileNotFoundError), opened(folder) as descriptor:
-                found[folder] = read_project(descriptor)[0]
-    return found
+                by_folder[folder] = read_project(descriptor)[0]
+    return by_folder
 
 
 def is_finished(folder: Path, project: int) -> bool:
@@ -135,15 +135,15 @@ def mount_point(path: Path) -> Path:
     return next(parent for parent in (path, *path.parents) if parent.is_mount())
 
 
-def set_limits(export: Export, found: list[int]) -> None:
+def set_limits(export: Export, projects: list[int]) -> None:
     """Limits projects of an export's file system.
 
     Raises:
         CalledProcessError: the file system enforces no quotas of projects.
     """
-    if found:
+    if projects:
         files = export.limit // KIBIBYTES_PER_FILE
-        lines = "".join(f"{project} 0 {export.limit} 0 {files}\n" for project in found)
+        lines = "".join(f"{project} 0 {export.limit} 0 {files}\n" for project in projects)
         command = ["setquota", "--project", "--batch", str(mount_point(export.path))]
         subprocess.run(command, input=lines, text=True, check=True)
 
@@ -188,7 +188,7 @@ def main(configuration: Path) -> int:
         with configuration.open() as file:
             # the role's run and the service's would give two folders the same project
             fcntl.flock(file, fcntl.LOCK_EX)
-            exports = [Export(Path(one["path"]), one["limit"]) for one in json.load(file)]
+            exports = [Export(Path(entry["path"]), entry["limit"]) for entry in json.load(file)]
             for folder in apply([export for export in exports if export.path.is_dir()]):
                 print(f"{folder}: limited")
     except OSError as error:

@@ -105,12 +105,12 @@ class Device:
 
 def read(sysfs: Path) -> dict[str, Device]:
     """Every PCI function below sysfs, by address."""
-    found = {}
+    devices = {}
     for path in sorted((sysfs / "bus/pci/devices").glob("*")):
         vendor, device, kind = ((path / name).read_text().strip()[2:] for name in ("vendor", "device", "class"))
         driver, group = (_target(path / name) for name in ("driver", "iommu_group"))
-        found[path.name] = Device(path.name, f"{vendor}:{device}".lower(), kind[:2].lower(), driver, group)
-    return found
+        devices[path.name] = Device(path.name, f"{vendor}:{device}".lower(), kind[:2].lower(), driver, group)
+    return devices
 
 
 def _target(link: Path) -> str | None:
@@ -158,17 +158,17 @@ def examine(
 
 def _shared(devices: Iterable[Device], taken: Sequence[Device], unused: Sequence[str]) -> list[str]:
     """Cards whose IOMMU group holds a device that does not go with them."""
-    found = []
+    problems = []
     for card in taken:
         group = [device for device in devices if card.group is not None and device.group == card.group]
         others = [d for d in group if d.card != card.card and d.base_class != BRIDGE and d.address not in unused]
         if others:
             names = ", ".join(map(str, others))
-            found.append(
+            problems.append(
                 f"{card} shares IOMMU group {card.group} with {names}, so one instance would get them all: switch on "
                 "ACS in the firmware, use another slot, or name what stays unused (pci_passthrough.unused in site.yaml)"
             )
-    return found
+    return problems
 
 
 def cpu_vendor(cpuinfo: str) -> str:

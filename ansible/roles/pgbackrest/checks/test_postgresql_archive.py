@@ -25,5 +25,5 @@ def test_postgresql_is_archived(context: SiteContext, site_host: Callable[[str],
     assert connection.service("strata-pgbackrest.timer").is_running
     assert connection.check_output(f"{ARCHIVE.path} problems").strip() == ""
     connection.check_output("runuser -u postgres -- pgbackrest --stanza=postgresql check")
-    if any(one["item"] == ITEM for one in snapshots(context)):
+    if any(snapshot["item"] == ITEM for snapshot in snapshots(context)):
         assert "would restore" in connection.check_output(f"{ARCHIVE.path} restore --dry-run")

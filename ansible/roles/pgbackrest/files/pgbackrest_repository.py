@@ -72,71 +72,73 @@ def pgbackrest(*arguments: str, seconds: float | None = None) -> str:
 
 def information() -> Mapping[str, Any]:
     """What `pgbackrest info` reports of the stanza."""
-    (found,) = json.loads(pgbackrest("--output=json", "info", seconds=QUERY_SECONDS))
-    if found["status"]["code"] not in (0, NO_STANZA, NO_BACKUP):
-        raise PgBackRestError(f"the repository cannot be read: {found['status']['message']}")
-    return dict(found)
+    (stanza,) = json.loads(pgbackrest("--output=json", "info", seconds=QUERY_SECONDS))
+    if stanza["status"]["code"] not in (0, NO_STANZA, NO_BACKUP):
+        raise PgBackRestError(f"the repository cannot be read: {stanza['status']['message']}")
+    return dict(stanza)
 
 
-def backups(found: Mapping[str, Any]) -> list[Backup]:
+def backups(stanza: Mapping[str, Any]) -> list[Backup]:
     """Complete backups in the order of time.
 
     Args:
-        found: the stanza's `information`.
+        stanza: the stanza's `information`.
     """
     return [
         Backup(
-            label=one["label"],
-            kind=one["type"],
-            start=one["timestamp"]["start"],
-            stop=one["timestamp"]["stop"],
-            size=one["info"]["size"],
-            timeline=int(one["archive"]["stop"][:8], 16),
-            end=_position(one["lsn"]["stop"]),
+            label=backup["label"],
+            kind=backup["type"],
+            start=backup["timestamp"]["start"],
+            stop=backup["timestamp"]["stop"],
+            size=backup["info"]["size"],
+            timeline=int(backup["archive"]["stop"][:8], 16),
+            end=_position(backup["lsn"]["stop"]),
         )
-        for one in found["backup"]
-        if not one.get("error")
+        for backup in stanza["backup"]
+        if not backup.get("error")
     ]
 
 
-def choose(found: Mapping[str, Any], label: str, moment: float | None) -> Backup:
+def choose(stanza: Mapping[str, Any], label: str, moment: float | None) -> Backup:
     """The backup from which a moment is reached with the least WAL.
 
     Args:
-        found: the stanza's `information`.
+        stanza: the stanza's `information`.
         label: that of a backup, or `latest`.
         moment: Unix time; None for the end of the WAL.
 
     Raises:
         PgBackRestError: no backup leads there.
     """
-    known = backups(found)
+    known = backups(stanza)
     if not known:
         raise PgBackRestError("the repository has no backup")
     if label != "latest":
-        known = [one for one in known if one.label == label]
+        known = [backup for backup in known if backup.label == label]
         if not known:
             raise PgBackRestError(f"there is no backup {label}; `strata-pgbackrest list` prints them")
     if moment is not None:
-        early = [one for one in known if one.stop < moment]
+        early = [backup for backup in known if backup.stop < moment]
         if not early:
             raise PgBackRestError(f"{known[0].label} ended {known[0].stop - moment:.0f} s after that moment")
         known = early
-    latest, forks = _latest_timeline(found), _forks(found)
+    latest, forks = _latest_timeline(stanza), _forks(stanza)
     # one of a timeline that an earlier restore left does not lead to the present one
-    reachable = [one for one in known if one.timeline == latest or one.end <= forks.get(one.timeline, -1)]
+    reachable = [
+        backup for backup in known if backup.timeline == latest or backup.end <= forks.get(backup.timeline, -1)
+    ]
     if not reachable:
         raise PgBackRestError(f"{known[-1].label} was taken on a timeline that an earlier restore left")
     return reachable[-1]
 
 
-def _latest_timeline(found: Mapping[str, Any]) -> int:
-    return max((int(one["max"][:8], 16) for one in found["archive"] if one["max"]), default=1)
+def _latest_timeline(stanza: Mapping[str, Any]) -> int:
+    return max((int(archive["max"][:8], 16) for archive in stanza["archive"] if archive["max"]), default=1)
 
 
-def _forks(found: Mapping[str, Any]) -> dict[int, int]:
+def _forks(stanza: Mapping[str, Any]) -> dict[int, int]:
     """Earlier timelines that led to the latest one, and the position at which each ended."""
-    latest = _latest_timeline(found)
+    latest = _latest_timeline(stanza)
     if latest == 1:
         return {}
     # postgres writes into it

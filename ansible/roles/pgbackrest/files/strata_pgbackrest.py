@@ -99,9 +99,9 @@ class Archive:
 
     def snapshots(self) -> str:
         """Backups in the order of time, JSON."""
-        found = backups(information()) if self.role() == PRIMARY else []
+        stored = backups(information()) if self.role() == PRIMARY else []
         return json.dumps(
-            [{"id": one.label, "time": _iso(one.stop), "item": ITEM, "host": self._host} for one in found]
+            [{"id": backup.label, "time": _iso(backup.stop), "item": ITEM, "host": self._host} for backup in stored]
         )
 
     def problems(self) -> str:
@@ -175,8 +175,8 @@ class Archive:
 
     def _due(self) -> str:
         """Kind of the next backup; half an interval early counts as due, because timers and backups take their time."""
-        found, soon = backups(information()), time.time() + self._seconds["interval_seconds"] / 2
-        last = {kinds: max((one.start for one in found if one.kind in kinds), default=0.0) for kinds in KINDS}
+        stored, soon = backups(information()), time.time() + self._seconds["interval_seconds"] / 2
+        last = {kinds: max((backup.start for backup in stored if backup.kind in kinds), default=0.0) for kinds in KINDS}
         if soon - last[FULL] > self._seconds["full_interval_seconds"]:
             return "full"
         return "diff" if soon - last[FULL_OR_DIFFERENTIAL] > DIFFERENTIAL_SECONDS else "incr"
@@ -204,7 +204,7 @@ class Archive:
 
     def _last_backup(self) -> float:
         """Unix time of the last backup; before the first one, of the configuration."""
-        return max((one.stop for one in backups(information())), default=CONFIGURATION.stat().st_mtime)
+        return max((backup.stop for backup in backups(information())), default=CONFIGURATION.stat().st_mtime)
 
     def _write_metrics(self) -> None:
         """Writes when the next backup is overdue; a standby has no such time."""
@@ -264,8 +264,8 @@ class Archive:
         if done.returncode != 0:
             raise PgBackRestError(f"patronictl list: {done.stderr.strip()[-200:]}")
         listed = json.loads(done.stdout or "[]")
-        running = [one for one in listed if one["State"] in ("running", "streaming")]
-        return {one["Member"]: one["Role"] == "Leader" for one in running}
+        running = [member for member in listed if member["State"] in ("running", "streaming")]
+        return {member["Member"]: member["Role"] == "Leader" for member in running}
 
     def _sql(self, query: str) -> str:
         return as_postgres("psql", *self._sql_options, "-d", "postgres", "-XAtqc", query).stdout.strip()
@@ -323,10 +323,10 @@ def _moment() -> str:
 
 def _time(text: str) -> float:
     """Unix time, from ISO 8601 with an offset."""
-    found = datetime.fromisoformat(text)
-    if found.tzinfo is None:
+    parsed = datetime.fromisoformat(text)
+    if parsed.tzinfo is None:
         raise ValueError("no offset from UTC")
-    return found.timestamp()
+    return parsed.timestamp()
 
 
 def _run(archive: Archive, command: str) -> str:

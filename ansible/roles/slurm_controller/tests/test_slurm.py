@@ -131,18 +131,18 @@ def slurm(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
             *("run", "--detach", "--name", name, "--hostname", HOST, "--network", "none", *BOOT),
             ensure_node_image(release, Silent()),
         )
-        found = Slurm(name, release)
-        found.run(BOOTED)
+        container = Slurm(name, release)
+        container.run(BOOTED)
         unpack = ["podman", "exec", "--interactive", name, "tar", "--extract", "--directory=/"]
         subprocess.run(unpack, input=archive(files), check=True)
         # what the role slurm_common does where cards are simulated
-        found.run("mkdir /var/lib/slurm/cards; ln -s /dev/null /var/lib/slurm/cards/nvidia0")
-        found.run("ln -s /dev/null /var/lib/slurm/cards/nvidia1")
-        found.run(f"ip address add {ADDRESS}/32 dev lo; systemctl daemon-reload; systemctl restart munge slurmctld")
-        found.run("systemctl restart slurmd slurmrestd stunnel@slurmrestd")
-        found.wait(lambda: "is UP" in found.run("scontrol ping"))
-        found.wait(lambda: found.request("ping").endswith(" 401"))
-        yield found
+        container.run("mkdir /var/lib/slurm/cards; ln -s /dev/null /var/lib/slurm/cards/nvidia0")
+        container.run("ln -s /dev/null /var/lib/slurm/cards/nvidia1")
+        container.run(f"ip address add {ADDRESS}/32 dev lo; systemctl daemon-reload; systemctl restart munge slurmctld")
+        container.run("systemctl restart slurmd slurmrestd stunnel@slurmrestd")
+        container.wait(lambda: "is UP" in container.run("scontrol ping"))
+        container.wait(lambda: container.request("ping").endswith(" 401"))
+        yield container
     finally:
         podman("rm", "--force", "--volumes", "--time", "0", "--ignore", name)
 
@@ -168,8 +168,8 @@ def test_slurm_reads_the_configuration(slurm: Slurm) -> None:
     assert "MaxTime=01:00:00" in batch
     assert "Default=YES" in batch
     assert "MaxNodes=1 " in slurm.run("scontrol show partition gpu")
-    found = slurm.run("scontrol show config")
-    assert "ClusterName             = metal" in found
+    configuration = slurm.run("scontrol show config")
+    assert "ClusterName             = metal" in configuration
     assert slurm.run("slurmd -C").startswith(f"NodeName={HOST} CPUs=")
 
 

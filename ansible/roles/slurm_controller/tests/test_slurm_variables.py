@@ -70,23 +70,23 @@ def test_variables_are_arguments_of_the_role(role: str, site: Site, outputs: Clo
     root = REPOSITORY / "ansible" / "roles" / role
     options = yaml.safe_load((root / "meta" / "argument_specs.yml").read_text())["argument_specs"]["main"]["options"]
     defaults = yaml.safe_load((root / "defaults" / "main.yml").read_text())
-    found = role_variables(role, site, outputs)
+    variables = role_variables(role, site, outputs)
     assert set(defaults) == set(options)
     assert all(option.get("description") for option in options.values())
     required = {name for name, option in options.items() if option.get("required")}
-    assert required <= set(found) <= set(options)
+    assert required <= set(variables) <= set(options)
     assert isinstance(role_variables(role, site, None), dict), "before the cloud layer"
 
 
 def test_instances_have_the_size_of_their_flavor(site: Site, outputs: CloudOutputs) -> None:
-    found: dict[str, Any] = role_variables("slurm_common", site, outputs)
-    assert found["slurm_common_controller"] == {"name": "batch-1", "address": "10.78.0.11"}
+    variables: dict[str, Any] = role_variables("slurm_common", site, outputs)
+    assert variables["slurm_common_controller"] == {"name": "batch-1", "address": "10.78.0.11"}
     card = {"name": "gpu", "type": "v100", "count": 2}
-    assert found["slurm_common_nodes"] == [
+    assert variables["slurm_common_nodes"] == [
         {"name": "node-1", "address": "10.78.0.12", "cpus": 2, "memory": 1843, "cards": []},
         {"name": "gpu-node-1", "address": "10.78.0.13", "cpus": 4, "memory": 3686, "cards": [card]},
     ]
-    assert found["slurm_common_partitions"] == [
+    assert variables["slurm_common_partitions"] == [
         {"name": "batch", "hosts": ["node-1", "gpu-node-1"], "limits": {"DefaultTime": 60, "MaxTime": 1440}},
         {"name": "gpu", "hosts": ["gpu-node-1"], "limits": {"MaxTime": 2880}},
     ]
@@ -100,13 +100,13 @@ def test_keys_are_lookups(site: Site, outputs: CloudOutputs) -> None:
 
 
 def test_machines_have_what_the_site_file_lists(tmp_path: Path) -> None:
-    found: dict[str, Any] = role_variables("slurm_common", written(tmp_path, MACHINES), None)
-    fat, thin = found["slurm_common_nodes"]
+    variables: dict[str, Any] = role_variables("slurm_common", written(tmp_path, MACHINES), None)
+    fat, thin = variables["slurm_common_nodes"]
     assert (fat["cpus"], fat["memory"]) == (64, 9 * 1024 * 9 // 10)
     assert {card["name"]: card["count"] for card in fat["cards"]} == {"fpga": 1, "gpu": 4}
     assert thin["cards"] == []
-    assert found["slurm_common_memory_per_cpu"] == 9 * 1024 * 9 // 10 // 64
-    assert found["slurm_common_partitions"][1]["limits"] == {"MaxTime": 60, "MaxNodes": 1}
+    assert variables["slurm_common_memory_per_cpu"] == 9 * 1024 * 9 // 10 // 64
+    assert variables["slurm_common_partitions"][1]["limits"] == {"MaxTime": 60, "MaxNodes": 1}
 
 
 def test_srun_has_its_range_of_ports_between_slurm_hosts(site: Site) -> None:
@@ -166,10 +166,10 @@ def test_an_error_names_key_reason_and_fix(case: str, tmp_path: Path) -> None:
         text = text.replace(old, new)
     with pytest.raises(SiteError) as caught:
         written(tmp_path, text)
-    found = [p for p in caught.value.problems if p.key.endswith(key) and why in p.why]
-    assert found, [str(p) for p in caught.value.problems]
-    assert fix in found[0].fix
-    assert found[0].line is not None
+    problems = [p for p in caught.value.problems if p.key.endswith(key) and why in p.why]
+    assert problems, [str(p) for p in caught.value.problems]
+    assert fix in problems[0].fix
+    assert problems[0].line is not None
 
 
 def test_releases_of_instances_must_agree(tmp_path: Path) -> None:

@@ -112,8 +112,8 @@ def unit_states(module: AnsibleModule, units: list[str]) -> dict[str, dict[str, 
         return {}
     names = "ActiveState,UnitFileState,Job,ConditionResult,ConditionTimestampMonotonic"
     _, out, _ = module.run_command(["systemctl", "show", f"--property={names}", *units], check_rc=True)
-    found = [dict(line.split("=", 1) for line in block.splitlines()) for block in out.strip().split("\n\n")]
-    return dict(zip(units, found, strict=True))
+    states = [dict(line.split("=", 1) for line in block.splitlines()) for block in out.strip().split("\n\n")]
+    return dict(zip(units, states, strict=True))
 
 
 def must_start(state: dict[str, str], changed: bool) -> bool:
@@ -127,12 +127,12 @@ def must_start(state: dict[str, str], changed: bool) -> bool:
 
 def remove(module: AnsibleModule, units: list[str]) -> list[str]:
     """Ends and removes those of the units that are there; returns their names."""
-    found = [unit for unit in units if (UNIT_DIRECTORY / unit).exists()]
-    if found and not module.check_mode:
-        module.run_command(["systemctl", "disable", "--quiet", "--now", *found], check_rc=True)
-        for unit in found:
+    existing = [unit for unit in units if (UNIT_DIRECTORY / unit).exists()]
+    if existing and not module.check_mode:
+        module.run_command(["systemctl", "disable", "--quiet", "--now", *existing], check_rc=True)
+        for unit in existing:
             (UNIT_DIRECTORY / unit).unlink()
-    return found
+    return existing
 
 
 def main() -> None:

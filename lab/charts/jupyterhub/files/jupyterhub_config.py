@@ -17,12 +17,12 @@ VALUES = yaml.safe_load((MOUNTS / "config" / "values.yaml").read_text())
 
 def get_config(key: str, default: Any = None) -> Any:
     """The value at a dotted path."""
-    found = VALUES
+    value = VALUES
     for step in key.split("."):
-        if not isinstance(found, dict) or step not in found:
+        if not isinstance(value, dict) or step not in value:
             return default
-        found = found[step]
-    return found
+        value = value[step]
+    return value
 
 
 def secret(key: str) -> str:

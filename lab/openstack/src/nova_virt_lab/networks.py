@@ -31,8 +31,8 @@ def ipv4(vif: dict[str, Any]) -> dict[str, Any]:
     """
     for subnet in vif["network"]["subnets"]:
         if subnet["version"] == 4 and subnet["ips"]:
-            found: dict[str, Any] = subnet
-            return found
+            first: dict[str, Any] = subnet
+            return first
     raise exception.NovaException(f"port {vif['id']} has no IPv4 address")
 
 
@@ -61,8 +61,8 @@ def _ensure(network: dict[str, Any], subnet: dict[str, Any]) -> str:
 
 def name_servers(network_info: list[dict[str, Any]]) -> list[str]:
     """Name servers that neutron has for the ports."""
-    found = [str(server["address"]) for vif in network_info for server in ipv4(vif).get("dns") or []]
-    return list(dict.fromkeys(found))
+    addresses = [str(server["address"]) for vif in network_info for server in ipv4(vif).get("dns") or []]
+    return list(dict.fromkeys(addresses))
 
 
 def remove_unused() -> None:

@@ -60,8 +60,8 @@ def containers(host: str) -> list[dict[str, Any]]:
         *("ps", "--all", "--format", "json"),
         *("--filter", f"label=strata.site={CONF.lab.site}", "--filter", f"label=strata.hypervisor={host}"),
     )
-    found: list[dict[str, Any]] = json.loads(listing or "[]") or []
-    return [c for c in found if not (c.get("Names") or [""])[0].endswith(SET_ASIDE)]
+    entries: list[dict[str, Any]] = json.loads(listing or "[]") or []
+    return [c for c in entries if not (c.get("Names") or [""])[0].endswith(SET_ASIDE)]
 
 
 def status(name: str) -> str | None:
@@ -98,6 +98,6 @@ def remove_images(name: str) -> None:
     """Removes the images of a name, with its tag or of all tags."""
     # fails if another process removes an image meanwhile: podman lists them first and reads each one then
     listed = podman("images", "--format", "{{.Repository}}:{{.Tag}}", "--filter", f"reference={name}", attempts=5)
-    found = listed.split()
-    if found:
-        podman("rmi", "--force", *found)
+    images = listed.split()
+    if images:
+        podman("rmi", "--force", *images)

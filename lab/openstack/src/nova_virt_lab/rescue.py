@@ -61,8 +61,8 @@ def _volume_name(instance: Any) -> str:
 
 def _root_volume(instance: Any) -> str:
     """A volume that mounts the stopped container's root as podman would."""
-    found = podman("container", "inspect", "--format", "{{json .GraphDriver.Data}}", set_aside_name(instance))
-    layers: dict[str, str] = json.loads(found)
+    output = podman("container", "inspect", "--format", "{{json .GraphDriver.Data}}", set_aside_name(instance))
+    layers: dict[str, str] = json.loads(output)
     mount = f"lowerdir={layers['LowerDir']},upperdir={layers['UpperDir']},workdir={layers['WorkDir']}"
     name = _volume_name(instance)
     remove([], [name])

@@ -18,7 +18,7 @@ METADATA_PORT = os.environ["NOVA_METADATA_PORT"]
 def application(environment: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
     """The WSGI application: gunicorn passes the port of a request."""
     asked_for_metadata = environment["SERVER_PORT"] == METADATA_PORT
-    found: Iterable[bytes] = (metadata if asked_for_metadata else osapi_compute).application(
+    response: Iterable[bytes] = (metadata if asked_for_metadata else osapi_compute).application(
         environment, start_response
     )
-    return found
+    return response

@@ -116,9 +116,9 @@ def report() -> None:
         if port["status"] != constants.PORT_STATUS_ACTIVE and port["admin_state_up"]:
             plugin.update_port_status(context, port["id"], constants.PORT_STATUS_ACTIVE)
     for address in l3.get_floatingips(context) if l3 else ():
-        wanted = constants.FLOATINGIP_STATUS_ACTIVE if address["fixed_ip_address"] else constants.FLOATINGIP_STATUS_DOWN
-        if address["status"] != wanted:
-            l3.update_floatingip_status(context, address["id"], wanted)
+        status = constants.FLOATINGIP_STATUS_ACTIVE if address["fixed_ip_address"] else constants.FLOATINGIP_STATUS_DOWN
+        if address["status"] != status:
+            l3.update_floatingip_status(context, address["id"], status)
 
 
 class ObjectsFile:

@@ -81,11 +81,11 @@ def failing_pods(cluster: Cluster, namespace: str) -> list[str]:
         )["items"]
     except (CommandFailed, ValueError, KeyError):
         return []
-    told = {pod["metadata"]["name"]: _pod_lines(pod) for pod in pods}
-    lines = [line for found in told.values() for line in found]
+    by_pod = {pod["metadata"]["name"]: _pod_lines(pod) for pod in pods}
+    lines = [line for pod_lines in by_pod.values() for line in pod_lines]
     for event in reversed(events):
         subject = event["involvedObject"]
-        if subject["kind"] == "Pod" and told.get(subject["name"]):
+        if subject["kind"] == "Pod" and by_pod.get(subject["name"]):
             continue  # the pod's own state shows it better
         line = f"{subject['kind'].lower()} {subject['name']}: {event['reason']}: {event['message']}"
         if len(lines) < 8 and line not in lines:

@@ -111,18 +111,18 @@ def mark(values: Properties, model: Properties) -> Properties:
 
 def differences(old: Any, new: Any, path: str = "") -> dict[str, int]:
     """Path to kind of change, `PropertyDiff.ADD`, `DELETE` or `UPDATE`."""
-    found: dict[str, int] = {}
+    kinds: dict[str, int] = {}
     if isinstance(old, dict) and isinstance(new, dict):
         for key in sorted(old.keys() | new.keys()):
             step = f'["{key}"]' if any(sign in key for sign in '.["') else f".{key}" if path else key
-            found |= differences(old.get(key, _MISSING), new.get(key, _MISSING), path + step)
+            kinds |= differences(old.get(key, _MISSING), new.get(key, _MISSING), path + step)
     elif isinstance(old, list) and isinstance(new, list):
         for index, (left, right) in enumerate(zip_longest(old, new, fillvalue=_MISSING)):
-            found |= differences(left, right, f"{path}[{index}]")
+            kinds |= differences(left, right, f"{path}[{index}]")
     elif old is _MISSING:
-        found[path] = PropertyDiff.ADD
+        kinds[path] = PropertyDiff.ADD
     elif new is _MISSING:
-        found[path] = PropertyDiff.DELETE
+        kinds[path] = PropertyDiff.DELETE
     elif old != new:
-        found[path] = PropertyDiff.UPDATE
-    return found
+        kinds[path] = PropertyDiff.UPDATE
+    return kinds

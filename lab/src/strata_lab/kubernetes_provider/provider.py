@@ -136,11 +136,11 @@ class Provider(provider_pb2_grpc.ResourceProviderServicer):
         return pb.CheckResponse(inputs=dump(inputs))
 
     def Diff(self, request: pb.DiffRequest, context: object) -> pb.DiffResponse:
-        found, replaces = release.diff(load(request.old_inputs), load(request.news))
+        changes, replaces = release.diff(load(request.old_inputs), load(request.news))
         # a kind that replaces is the plain kind's number plus one
-        kinds: dict[str, Any] = {path: kind + 1 if path in replaces else kind for path, kind in found.items()}
+        kinds: dict[str, Any] = {path: kind + 1 if path in replaces else kind for path, kind in changes.items()}
         return pb.DiffResponse(
-            changes=pb.DiffResponse.DIFF_SOME if found else pb.DiffResponse.DIFF_NONE,
+            changes=pb.DiffResponse.DIFF_SOME if changes else pb.DiffResponse.DIFF_NONE,
             replaces=sorted(replaces),
             detailedDiff={path: pb.PropertyDiff(kind=kind, inputDiff=True) for path, kind in kinds.items()},
             hasDetailedDiff=True,

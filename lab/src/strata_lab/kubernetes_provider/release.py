@@ -64,12 +64,12 @@ def check(olds: Properties, news: Properties, name: str) -> Properties:
     Raises:
         ValueError: an option that this provider does not know, or no chart there.
     """
-    wanted = plain(news)
-    wanted.pop("compat", None)  # which the SDK passes to the official plugin
-    wanted.pop("resourceNames", None)
-    if unknown := {k for k, v in wanted.items() if v} - _UNDERSTOOD:
+    given = plain(news)
+    given.pop("compat", None)  # which the SDK passes to the official plugin
+    given.pop("resourceNames", None)
+    if unknown := {k for k, v in given.items() if v} - _UNDERSTOOD:
         raise ValueError(f"the substitute provider does not know {', '.join(sorted(unknown))} of a Release")
-    inputs = DEFAULTS | wanted
+    inputs = DEFAULTS | given
     inputs["name"] = inputs.get("name") or plain(olds).get("name") or name
     inputs["namespace"] = inputs.get("namespace") or "default"
     if not inputs["skipAwait"]:
@@ -86,10 +86,10 @@ def check(olds: Properties, news: Properties, name: str) -> Properties:
 def diff(olds: Properties, news: Properties) -> tuple[dict[str, int], set[str]]:
     """Path to kind of change, and the keys that need another release."""
     old, new = plain(olds), plain(news)
-    found = differences(old, new)
+    changes = differences(old, new)
     if "checksum" not in old:  # made by the official plugin, which does not look into charts
-        found.pop("checksum", None)
-    return found, found.keys() & _REPLACING
+        changes.pop("checksum", None)
+    return changes, changes.keys() & _REPLACING
 
 
 def create(cluster: Cluster, news: Properties, say: Say) -> tuple[str, Properties]:
@@ -101,22 +101,22 @@ def create(cluster: Cluster, news: Properties, say: Say) -> tuple[str, Propertie
     """
     inputs = plain(news)
     id = f"{inputs['namespace']}/{inputs['name']}"
-    found = _info(cluster, inputs["name"], inputs["namespace"])
-    if found is not None:
-        if found["chart"] != Path(inputs["chart"]).name:
-            raise CommandFailed(f"a release {id} of the chart {found['chart']} is there already")
-        _settle(cluster, inputs, found)
-    _put(cluster, id, news, say, installed_before=found is not None)
+    info = _info(cluster, inputs["name"], inputs["namespace"])
+    if info is not None:
+        if info["chart"] != Path(inputs["chart"]).name:
+            raise CommandFailed(f"a release {id} of the chart {info['chart']} is there already")
+        _settle(cluster, inputs, info)
+    _put(cluster, id, news, say, installed_before=info is not None)
     return id, state(cluster, news)
 
 
 def update(cluster: Cluster, id: str, news: Properties, say: Say) -> Properties:
     """Upgrades a release. Errors as of `create`."""
     inputs = plain(news)
-    found = _info(cluster, inputs["name"], inputs["namespace"])
-    if found is not None:
-        _settle(cluster, inputs, found)
-    _put(cluster, id, news, say, installed_before=found is not None)
+    info = _info(cluster, inputs["name"], inputs["namespace"])
+    if info is not None:
+        _settle(cluster, inputs, info)
+    _put(cluster, id, news, say, installed_before=info is not None)
     return state(cluster, news)
 
 
@@ -192,12 +192,12 @@ def _put(cluster: Cluster, id: str, news: Properties, say: Say, *, installed_bef
         raise CommandFailed("\n  ".join(reasons)) from error
 
 
-def _settle(cluster: Cluster, inputs: Properties, found: Properties) -> None:
+def _settle(cluster: Cluster, inputs: Properties, info: Properties) -> None:
     """Ends what a killed helm left half done; helm refuses to work on such a release."""
     release = [inputs["name"], "--namespace", inputs["namespace"]]
-    if found["status"] == "pending-install":
+    if info["status"] == "pending-install":
         cluster.helm("uninstall", *release)
-    elif found["status"].startswith("pending-"):
+    elif info["status"].startswith("pending-"):
         cluster.helm("rollback", *release)
 
 
@@ -213,9 +213,9 @@ def _status(stored: StoredRelease) -> Properties:
     return {name: getattr(stored, name) for name in names} | {"appVersion": stored.app_version}
 
 
-def _outputs(marked: Properties, live: Properties, found: Iterable[Properties]) -> Properties:
+def _outputs(marked: Properties, live: Properties, manifests: Iterable[Properties]) -> Properties:
     names: dict[str, set[str]] = {}
-    for item in found:
+    for item in manifests:
         group = item["apiVersion"].rpartition("/")[0]
         kind = f"{item['kind']}{'.' if group else ''}{group}/{item['apiVersion']}"
         space = item["metadata"].get("namespace")
@@ -229,8 +229,8 @@ def _missing_objects(cluster: Cluster, namespace: str, objects: Iterable[Propert
     # each with its namespace, which helm leaves out: kubectl takes one for all or none
     items = [item | {"metadata": {"namespace": namespace} | item["metadata"]} for item in objects]
     listed = json.dumps({"apiVersion": "v1", "kind": "List", "items": items})
-    found = cluster.kubectl("get", "--filename", "-", "--ignore-not-found", "--output", "name", text=listed)
-    return len(found.split()) < len(items)
+    existing = cluster.kubectl("get", "--filename", "-", "--ignore-not-found", "--output", "name", text=listed)
+    return len(existing.split()) < len(items)
 
 
 def _checksum(chart: Path) -> str:

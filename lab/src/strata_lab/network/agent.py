@@ -103,9 +103,9 @@ class Agent:
         listeners = set(metadata_listeners(state, attached))
         self._proxies.serve(listeners)
         tables = self.tables(state, attached)
-        wanted = nft.replacement(tables)
+        ruleset = nft.replacement(tables)
         self._audited = time.monotonic()
-        changed = wanted != self._applied
+        changed = ruleset != self._applied
         if not changed and due:
             changed = nft.listing(tables) != self._listing
             if changed:
@@ -113,7 +113,7 @@ class Agent:
         if changed:
             started = time.monotonic()
             nft.apply(tables)
-            self._applied, self._listing = wanted, nft.listing(tables)
+            self._applied, self._listing = ruleset, nft.listing(tables)
             LOG.info("%d ports wired, %.0f ms", len(attached), 1000 * (time.monotonic() - started))
         # a listener whose bridge is not up yet is tried again
         self._seen = seen if self._proxies.complete == listeners else ()
@@ -132,10 +132,10 @@ class Agent:
 
 def _stamp(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return None
-    return found.st_mtime_ns, found.st_ino
+    return status.st_mtime_ns, status.st_ino
 
 
 def _stamps(directory: Path) -> tuple[object, ...]:

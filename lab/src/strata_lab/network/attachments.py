@@ -38,7 +38,7 @@ def attachments(directory: Path, site: str) -> list[Attachment]:
         directory: of the plugins' results, a file per interface.
         site: others' are left out.
     """
-    found = []
+    result = []
     for file in directory.iterdir() if directory.is_dir() else ():
         try:
             attachment = _read(json.loads(file.read_text()), site)
@@ -46,8 +46,8 @@ def attachments(directory: Path, site: str) -> list[Attachment]:
             # partially written or gone: the directory changes again when it is complete
             continue
         if attachment is not None:
-            found.append(attachment)
-    return sorted(found)
+            result.append(attachment)
+    return sorted(result)
 
 
 def _read(record: dict[str, Any], site: str) -> Attachment | None:

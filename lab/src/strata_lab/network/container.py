@@ -70,21 +70,21 @@ def remove(site_name: str) -> bool:
     """Removes the container and takes its rules out of the kernel; returns whether there was a container."""
     name = container_name(site_name)
     image = controller_filesystem().reference
-    found = exists("container", name)
-    if found:
+    existed = exists("container", name)
+    if existed:
         # its own image: that of the code that is here may not be built yet
         image = podman("container", "inspect", "--format", "{{.Image}}", name).strip()
         podman("rm", "--force", "--time", "0", name)
     # without an image there never was an agent
     if exists("image", image):
         podman("run", "--rm", *_surroundings(), image, *_command("remove", site_name))
-    return found
+    return existed
 
 
 def _wanted(site: Site) -> str:
     assert site.cloud is not None
-    found = f"{code()}-{site.cloud.control_network}"
-    return "-".join((found, *_store_options(site)[1::2]))
+    prefix = f"{code()}-{site.cloud.control_network}"
+    return "-".join((prefix, *_store_options(site)[1::2]))
 
 
 def _store_options(site: Site) -> list[str]:

@@ -162,7 +162,7 @@ class MetadataProxies:
             server = self._servers.pop(listener)
             server.shutdown()
             server.server_close()
-        for listener in sorted(listeners - set(self._servers), key=lambda one: one.bridge):
+        for listener in sorted(listeners - set(self._servers), key=lambda listener: listener.bridge):
             network = listener.network_id
 
             def find(address: str, network: str = network) -> Port | None:

@@ -51,13 +51,13 @@ def apply(tables: Mapping[tuple[str, str], str]) -> None:
 
 def listing(tables: Mapping[tuple[str, str], str]) -> str:
     """What the kernel has under these names; empty where a table is gone."""
-    found = []
+    outputs = []
     for family, name in tables:
         try:
-            found.append(_nft("list", "table", family, name))
+            outputs.append(_nft("list", "table", family, name))
         except NftError:
             return ""
-    return "".join(found)
+    return "".join(outputs)
 
 
 def remove(families: tuple[str, ...], name: str) -> None:

@@ -115,7 +115,7 @@ def metadata_listeners(state: State, attached: Iterable[Attachment]) -> list[Met
         for subnet in state.subnets
         if subnet.gateway_ip and subnet.version == 4 and subnet.network_id in bridges
     }
-    return sorted(listeners, key=lambda one: one.bridge)
+    return sorted(listeners, key=lambda listener: listener.bridge)
 
 
 def _only_current(state: State) -> str:

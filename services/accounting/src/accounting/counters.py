@@ -30,16 +30,16 @@ def growth(url: str, metric: str, hour: datetime, *, seconds: float) -> list[tup
     """
     name, brace, matchers = metric.partition("{")
     selector, end = f"{name}_total{brace}{matchers}", hour + timedelta(hours=1)
-    found = samples(url, f"{selector}[1h]", seconds=seconds, at=end)
-    if not found:
+    current = samples(url, f"{selector}[1h]", seconds=seconds, at=end)
+    if not current:
         return []
     before = _by_labels(query(url, f"last_over_time({selector}[{LOOK_BACK}])", seconds=seconds, at=hour))
     made = f"last_over_time({name}_created{brace}{matchers}[1h])"
     created = _by_labels(query(url, made, seconds=seconds, at=end))
     new = (hour - FIRST_SAMPLE).timestamp()
     return [
-        (_labels(one.metric), _growth(one, before.get(_key(one)), is_new=created.get(_key(one), 0) >= new))
-        for one in found
+        (_labels(series.metric), _growth(series, before.get(_key(series)), is_new=created.get(_key(series), 0) >= new))
+        for series in current
     ]
 
 
@@ -60,8 +60,8 @@ def _growth(series: Samples, before: float | None, *, is_new: bool) -> float:
     return total
 
 
-def _by_labels(found: Iterable[Series]) -> dict[frozenset[tuple[str, str]], float]:
-    return {_key(one): one.value[1] for one in found}
+def _by_labels(all_series: Iterable[Series]) -> dict[frozenset[tuple[str, str]], float]:
+    return {_key(series): series.value[1] for series in all_series}
 
 
 def _key(series: Series | Samples) -> frozenset[tuple[str, str]]:

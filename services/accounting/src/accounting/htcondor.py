@@ -56,8 +56,8 @@ class Client:
         """
         self._copy_token()
         try:
-            found = self._htcondor.Collector(self.collector).locate(self._htcondor.DaemonType.Schedd, name)
-            return values(question(self._htcondor.Schedd(found)))
+            location = self._htcondor.Collector(self.collector).locate(self._htcondor.DaemonType.Schedd, name)
+            return values(question(self._htcondor.Schedd(location)))
         except (self._htcondor.HTCondorException, RuntimeError, ValueError) as error:
             raise NoPool(f"HTCondor {name}: {error}") from None
 

@@ -88,7 +88,7 @@ def record(connection: Connection, queues: Mapping[str, Queue], at: datetime) ->
         NoPool: a schedd does not respond; what finished in the other queues is recorded.
     """
     newest = _newest(connection)
-    found: list[tuple[object, ...]] = []
+    rows: list[tuple[object, ...]] = []
     silent: list[NoPool] = []
     for name, queue in queues.items():
         try:
@@ -97,11 +97,11 @@ def record(connection: Connection, queues: Mapping[str, Queue], at: datetime) ->
         except NoPool as error:
             silent.append(error)
             continue
-        found += [_row(ad, at) for ad in (*completed, *history)]
+        rows += [_row(ad, at) for ad in (*completed, *history)]
         if history:
             newest[name] = str(history[0]["GlobalJobId"])
     with connection.transaction(), connection.cursor() as cursor:
-        cursor.executemany(_INSERT, found)
+        cursor.executemany(_INSERT, rows)
         new = cursor.rowcount
         cursor.execute(_NEWEST, (SOURCE, at, json.dumps(newest), not silent))
     if silent:
@@ -169,11 +169,11 @@ def _text(ad: Ad, name: str) -> str:
 
 def values(ads: Iterable[Any]) -> list[Ad]:
     """ClassAds of HTCondor's client as the values of the attributes that are collected; without those undefined."""
-    found: list[Ad] = []
+    collected: list[Ad] = []
     for ad in ads:
         pairs = ((name, _value(ad, name)) for name in ATTRIBUTES if name in ad)
-        found.append({name: value for name, value in pairs if isinstance(value, int | float | str)})
-    return found
+        collected.append({name: value for name, value in pairs if isinstance(value, int | float | str)})
+    return collected
 
 
 def _value(ad: Any, name: str) -> object:

@@ -44,15 +44,15 @@ class Api:
         Raises:
             Expired, Unavailable.
         """
-        found: list[dict[str, Any]] = []
+        items: list[dict[str, Any]] = []
         following = ""
         while True:
             with self._get(path, {"limit": str(PAGE), "continue": following}, READ_SECONDS) as answer:
                 body = json.loads(answer.data)
-            found += body["items"]
+            items += body["items"]
             following = body["metadata"].get("continue", "")
             if not following:
-                return found, body["metadata"]["resourceVersion"]
+                return items, body["metadata"]["resourceVersion"]
 
     def watch(self, path: str, version: str, seconds: int) -> Iterator[tuple[str, dict[str, Any]]]:
         """What happens below a path: ADDED, MODIFIED, DELETED or BOOKMARK with the object; ends after a time.

@@ -124,8 +124,8 @@ class Reader:
 def _user(metadata: Object) -> str | None:
     """As JupyterHub's spawner writes it, else the platform; an annotation, because names may be no values of labels."""
     annotations = metadata.get("annotations", {})
-    found = annotations.get("hub.jupyter.org/username") or annotations.get("strata.dev/user")
-    return str(found) if found else None
+    user = annotations.get("hub.jupyter.org/username") or annotations.get("strata.dev/user")
+    return str(user) if user else None
 
 
 def _kind(metadata: Object, spec: Object) -> str:

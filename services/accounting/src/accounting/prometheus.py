@@ -117,19 +117,19 @@ def _read(
     url: str, hour: datetime, expressions: Mapping[str, str], labels: tuple[str, str]
 ) -> dict[tuple[str, str], dict[str, float]]:
     """Values of an hour by two labels, each by the name of its expression."""
-    found: dict[tuple[str, str], dict[str, float]] = {}
+    values: dict[tuple[str, str], dict[str, float]] = {}
     for name, expression in expressions.items():
         for series in query(url, expression, seconds=TIMEOUT_SECONDS, at=hour + HOUR):
             first, second = (series.metric.get(label, "") for label in labels)
-            found.setdefault((first, second), {})[name] = series.value[1]
-    return found
+            values.setdefault((first, second), {})[name] = series.value[1]
+    return values
 
 
 def _read_models(url: str, hour: datetime) -> dict[tuple[str, str], list[int]]:
     """Model and tenant to successful requests, tokens in and tokens out of an hour."""
-    found: dict[tuple[str, str], list[int]] = {}
+    usages: dict[tuple[str, str], list[int]] = {}
     for position, metric in ((0, _MODEL_REQUESTS), (1, _MODEL_TOKENS)):
         for labels, value in growth(url, metric, hour, seconds=TIMEOUT_SECONDS):
-            use = found.setdefault((labels.get("model", ""), labels.get("tenant", "")), [0, 0, 0])
+            use = usages.setdefault((labels.get("model", ""), labels.get("tenant", "")), [0, 0, 0])
             use[position + (labels.get("direction") == "out")] += round(value)
-    return found
+    return usages

@@ -149,7 +149,7 @@ def _order(table: Table, part: str) -> sql.Composable:
 def _condition(table: Table, key: str, value: str) -> tuple[sql.Composable, object]:
     adapter = table.columns.get(key)
     if adapter is None:
-        known = [column for column, found in table.columns.items() if found is not None]
+        known = [column for column, adapter in table.columns.items() if adapter is not None]
         hint = f"order, limit, or one of the columns {', '.join(known)}"
         raise Problem(400, "42703", f"{key[:80]}: is not a parameter", hint)
     operator, dot, operand = value.partition(".")

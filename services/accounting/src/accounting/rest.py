@@ -44,8 +44,8 @@ def create_app(settings: ServeSettings) -> Starlette:
             await run(measurements.insert, settings, caller, rows)
             return Response(status_code=201)
         parameters = request.query_params.multi_items()
-        found = await run(reading.select, settings, caller, asked, parameters, settings.maximum_rows)
-        return Response(found, media_type="application/json")
+        content = await run(reading.select, settings, caller, asked, parameters, settings.maximum_rows)
+        return Response(content, media_type="application/json")
 
     async def logged(request: Request) -> Response:
         response = await _answer(table, request)

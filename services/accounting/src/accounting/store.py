@@ -79,8 +79,8 @@ def write_nodes(connection: Connection, nodes: Mapping[str, Resources], at: date
     with connection.transaction(), connection.cursor() as cursor:
         cursor.execute("SELECT name, cpus, memory_bytes, cards, card FROM node WHERE ends IS NULL")
         current = {str(name): tuple(size) for name, *size in cursor.fetchall()}
-        wanted = {name: (r.cpus, r.memory_bytes, r.cards, r.card) for name, r in nodes.items()}
-        changed = {name for name in {*current, *wanted} if current.get(name) != wanted.get(name)}
+        desired = {name: (r.cpus, r.memory_bytes, r.cards, r.card) for name, r in nodes.items()}
+        changed = {name for name in {*current, *desired} if current.get(name) != desired.get(name)}
         cursor.execute(
             "UPDATE node SET ends = greatest(starts, %s) WHERE ends IS NULL AND name = ANY (%s)", (at, list(changed))
         )
@@ -89,7 +89,7 @@ def write_nodes(connection: Connection, nodes: Mapping[str, Resources], at: date
             "INSERT INTO node (name, cpus, memory_bytes, cards, card, starts) VALUES (%s, %s, %s, %s, %s, %s) "
             "ON CONFLICT (name, starts) DO UPDATE SET cpus = EXCLUDED.cpus, memory_bytes = EXCLUDED.memory_bytes, "
             "cards = EXCLUDED.cards, card = EXCLUDED.card, ends = NULL",
-            [(name, *wanted[name], at) for name in sorted(changed & wanted.keys())],
+            [(name, *desired[name], at) for name in sorted(changed & desired.keys())],
         )
 
 

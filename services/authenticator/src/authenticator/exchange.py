@@ -80,5 +80,7 @@ def target_of(token_id: str) -> str:
 
 def _resealed(token: PersonalToken, expires: Any, refresh: str, answer: dict[str, Any]) -> str | None:
     """The next refresh token, sealed; None where the issuer's is the same, or it sends none."""
-    found = answer.get("refresh_token")
-    return token.seal(found, expires) if isinstance(found, str) and found not in ("", refresh) else None
+    replacement = answer.get("refresh_token")
+    return (
+        token.seal(replacement, expires) if isinstance(replacement, str) and replacement not in ("", refresh) else None
+    )

@@ -113,8 +113,8 @@ async def read(request: Request, kind: type[BodyT]) -> BodyT:
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        found = error.errors(include_url=False, include_context=False, include_input=False)
-        raise RequestValidationError([{**one, "loc": ("body", *one["loc"])} for one in found]) from None
+        problems = error.errors(include_url=False, include_context=False, include_input=False)
+        raise RequestValidationError([{**problem, "loc": ("body", *problem["loc"])} for problem in problems]) from None
 
 
 def client_credentials(request: Request, given: TokenRequest) -> ClientCredentials | None:

@@ -38,10 +38,10 @@ class TokenEndpoint:
             HTTPException: 400 or 401 where the issuer refuses, 503 where it does not respond.
         """
         scope = {"scope": "openid"} if form["grant_type"] == "password" else {}
-        status, found = await self._post(self._settings.token_url, {**form, **scope}, client or self._password_client)
+        status, body = await self._post(self._settings.token_url, {**form, **scope}, client or self._password_client)
         if status != httpx2.codes.OK:
-            raise self._refused(form["grant_type"], status, found, own=client is None)
-        return self._granted(found)
+            raise self._refused(form["grant_type"], status, body, own=client is None)
+        return self._granted(body)
 
     async def refresh_personal(self, refresh_token: str) -> dict[str, Any]:
         """The issuer's answer to the refresh token of a personal access token.
@@ -53,10 +53,10 @@ class TokenEndpoint:
         settings = self._settings
         client = ClientCredentials(settings.client_id, settings.read_client_secret())
         form = {"grant_type": "refresh_token", "refresh_token": refresh_token}
-        status, found = await self._post(settings.token_url, form, client)
+        status, body = await self._post(settings.token_url, form, client)
         if status == httpx2.codes.OK:
-            return self._granted(found)
-        error = str(found.get("error", ""))
+            return self._granted(body)
+        error = str(body.get("error", ""))
         log.info("issuer refused a personal access token", status=status, error=error)
         if error == "invalid_grant":
             raise HTTPException(401, "the issuer no longer accepts this token: create a new one")
@@ -73,10 +73,10 @@ class TokenEndpoint:
         settings = self._settings
         if settings.revoke_url is None:
             raise HTTPException(400, f"the issuer of this site revokes no tokens here: end sessions at {self._account}")
-        status, found = await self._post(settings.revoke_url, {"token": token}, self._password_client)
+        status, body = await self._post(settings.revoke_url, {"token": token}, self._password_client)
         if status == httpx2.codes.OK:
             return
-        error = str(found.get("error", ""))
+        error = str(body.get("error", ""))
         log.info("issuer refused a revocation", status=status, error=error)
         if self._is_wrong_client(status, error):
             log.error("the issuer refuses the client of this service", client=settings.password_client_id)
@@ -104,12 +104,12 @@ class TokenEndpoint:
         try:
             async with httpx2.AsyncClient(verify=self._tls, timeout=SECONDS, trust_env=False) as http:
                 answer = await http.post(str(url), data=fields)
-            found = answer.json() if answer.content else {}
+            body = answer.json() if answer.content else {}
         except (httpx2.HTTPError, ValueError) as error:
             raise self._unavailable(type(error).__name__) from error
-        if not isinstance(found, dict) or answer.status_code >= 500:
+        if not isinstance(body, dict) or answer.status_code >= 500:
             raise self._unavailable(f"status {answer.status_code}")
-        return answer.status_code, found
+        return answer.status_code, body
 
     def _granted(self, answer: dict[str, Any]) -> dict[str, Any]:
         if not isinstance(answer.get("access_token"), str):

@@ -39,10 +39,10 @@ async def list_of(connection: AsyncConnection, subject: str) -> Sequence[Row[*tu
     """The tokens of a user that have not expired, the oldest first; the others are deleted."""
     await _delete_expired(connection, subject)
     columns = (tokens.c.id, tokens.c.name, tokens.c.created, tokens.c.expires, tokens.c.last_used)
-    found = await connection.execute(
+    result = await connection.execute(
         select(*columns).where(tokens.c.subject == subject).order_by(tokens.c.created, tokens.c.id)
     )
-    return found.all()
+    return result.all()
 
 
 async def check_new(connection: AsyncConnection, subject: str, name: str) -> None:
@@ -86,10 +86,10 @@ async def create(
 
 async def lock(connection: AsyncConnection, token_id: str) -> Row[*tuple[Any, ...]] | None:
     """The row of a token that has not expired, for this transaction alone; None without one."""
-    found = await connection.execute(
+    result = await connection.execute(
         select(tokens).where(tokens.c.id == token_id, tokens.c.expires > func.now()).with_for_update()
     )
-    return found.one_or_none()
+    return result.one_or_none()
 
 
 async def record_use(connection: AsyncConnection, token_id: str, sealed: str | None) -> None:

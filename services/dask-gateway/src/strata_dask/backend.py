@@ -80,7 +80,7 @@ class Backend(KubeBackend):  # type: ignore[misc]  # it ships no types
         while True:
             await asyncio.sleep(self.server_check_seconds)
             for user, clusters in list(self.username_to_clusters.items()):
-                active = [one for one in list(clusters.values()) if one.status <= ClusterStatus.RUNNING]
+                active = [cluster for cluster in list(clusters.values()) if cluster.status <= ClusterStatus.RUNNING]
                 if not active:
                     continue
                 try:

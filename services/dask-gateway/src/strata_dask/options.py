@@ -34,7 +34,7 @@ def cluster_options(settings: Mapping[str, Any]) -> Callable[[Any], Options]:
     """
 
     def of(user: Any) -> Options:
-        tenants = [one["name"] for one in settings["tenants"] if one["group"] in user.groups]
+        tenants = [tenant["name"] for tenant in settings["tenants"] if tenant["group"] in user.groups]
         tenants = tenants or [settings["users"][name] for name in (user.name,) if name in settings["users"]]
         if not tenants:
             raise web.HTTPForbidden(reason=f"{user.name} is in no tenant of the site, and cannot have Dask clusters")
@@ -64,7 +64,7 @@ def _configuration(settings: Mapping[str, Any], options: Any, user: Any) -> dict
     memory = int(options.worker_memory * GIB)
     # accounting reads the user there, and the tenant from the namespace; a label does not take all names
     annotations = {"hub.jupyter.org/username": user.name}
-    found: dict[str, Any] = {
+    configuration: dict[str, Any] = {
         "namespace": options.tenant,
         "image": options.image,
         "worker_cores": options.worker_cores * reserved,
@@ -78,13 +78,13 @@ def _configuration(settings: Mapping[str, Any], options: Any, user: Any) -> dict
         "scheduler_memory_limit": settings["scheduler"]["memory"],
     }
     for part in ("scheduler", "worker"):
-        found[f"{part}_extra_pod_annotations"] = annotations
-        found[f"{part}_extra_container_config"] = CONTAINER
-        found[f"{part}_extra_pod_config"] = {
+        configuration[f"{part}_extra_pod_annotations"] = annotations
+        configuration[f"{part}_extra_container_config"] = CONTAINER
+        configuration[f"{part}_extra_pod_config"] = {
             "enableServiceLinks": False,
             "priorityClassName": settings["priorities"][part],
             "securityContext": {"runAsUser": USER_ID, "runAsGroup": USER_ID, "fsGroup": USER_ID},
             "terminationGracePeriodSeconds": 5,
             "volumes": [{"name": "scratch", "emptyDir": {"sizeLimit": settings["scratch"]}}],
         }
-    return found
+    return configuration

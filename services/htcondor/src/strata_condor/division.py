@@ -99,8 +99,8 @@ def _ads(path: Path) -> Iterator[tuple[bytes, bytes, bytes]]:
                 lines.append(line)
                 continue
             text = b"".join(lines)
-            found = OWNER.search(line) or OWNER.search(text)
-            yield found[1] if found else b"", text, line
+            match = OWNER.search(line) or OWNER.search(text)
+            yield match[1] if match else b"", text, line
             lines = []
 
 
@@ -112,8 +112,8 @@ def _move_files(spool: Path, dividing: Path) -> None:
             continue
         clusters = JobQueue.read(log.read_text(errors="surrogateescape").splitlines()).clusters()
         for path in [*spool.glob("[0-9]*/cluster*"), *spool.glob("[0-9]*/[0-9]*/cluster*")]:
-            found = JOB_FILES.match(path.name)
-            if found and int(found[1]) in clusters:
+            match = JOB_FILES.match(path.name)
+            if match and int(match[1]) in clusters:
                 target = folder / path.relative_to(spool)
                 target.parent.mkdir(parents=True, exist_ok=True)
                 path.rename(target)

@@ -70,10 +70,10 @@ def editor(domain: str) -> Callable[[str, Sequence[str], str], None]:
     def edit(tenant: str, jobs: Sequence[str], text: str) -> None:
         import htcondor2  # type: ignore[import-not-found]  # noqa: PLC0415  # in the image only
 
-        found = htcondor2.Collector().locate(htcondor2.DaemonType.Schedd, f"{tenant}@{domain}")
+        location = htcondor2.Collector().locate(htcondor2.DaemonType.Schedd, f"{tenant}@{domain}")
         # a job that has ended meanwhile is not an error for the others
         constraint = " || ".join(f"(ClusterId == {c} && ProcId == {p})" for c, _, p in (j.partition(".") for j in jobs))
-        htcondor2.Schedd(found).edit(constraint, WAITS_FOR, json.dumps(text))
+        htcondor2.Schedd(location).edit(constraint, WAITS_FOR, json.dumps(text))
 
     return edit
 

@@ -93,13 +93,13 @@ class JobQueue:
         for key, ad in self.ads.items():
             if _cluster(key) and ad.tenant:
                 of_cluster.setdefault(_cluster(key), ad.tenant)
-        found: dict[str, JobQueue] = {}
+        queues: dict[str, JobQueue] = {}
         for key, ad in self.ads.items():
             tenant = of_cluster.get(_cluster(key)) if _cluster(key) else ad.tenant
             if tenant is not None:
                 empty = JobQueue({HEADER: self.ads[HEADER]} if HEADER in self.ads else {})
-                found.setdefault(tenant, empty).ads[key] = ad
-        return found
+                queues.setdefault(tenant, empty).ads[key] = ad
+        return queues
 
     def moved(self, old: str, new: str) -> JobQueue:
         """With the paths of job files in another spool."""

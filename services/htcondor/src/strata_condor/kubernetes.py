@@ -159,8 +159,8 @@ class Kubernetes:
             raise Unavailable(f"{method} {path}: {error}") from error
         if answer.status >= 300 and not (absent and answer.status == 404):
             raise Unavailable(f"{method} {path}: {answer.status} {answer.data[:300].decode(errors='replace')}")
-        found: dict[str, Any] = json.loads(answer.data or b"{}")
-        return found
+        content: dict[str, Any] = json.loads(answer.data or b"{}")
+        return content
 
 
 def _mount(spec: dict[str, Any], tenant: str, folder: Mapping[str, Any]) -> None:

@@ -80,8 +80,8 @@ def remove_jobs(*owners: str, dry_run: bool = False) -> int:
     constraint, number = f'stringListMember(Owner, "{",".join(owners)}")', 0
     for schedd in _output("condor_status", "-schedd", "-af", "Name").split():
         query = ("condor_q", "-name", schedd, "-all", "-constraint", constraint, "-af", "ClusterId")
-        if found := len(_output(*query).split()):
-            number += found
+        if count := len(_output(*query).split()):
+            number += count
             if not dry_run:
                 _output("condor_rm", "-name", schedd, "-constraint", constraint)
     return number

@@ -177,9 +177,9 @@ class Pool:
 def _surplus(idle: Mapping[Shape, int], points: Sequence[Point], spare: Mapping[Shape, int]) -> list[str]:
     """Of each shape, those that no job waits for and that have no node yet; the others end by themselves."""
     left = {shape: count - idle.get(shape, 0) for shape, count in spare.items()}
-    found = []
+    surplus = []
     for point in points:
         if not point.running and not point.busy and left[point.shape] > 0:
             left[point.shape] -= 1
-            found.append(point.name)
-    return found
+            surplus.append(point.name)
+    return surplus

@@ -151,7 +151,7 @@ class Provisioner:
             return points
         held = {tenant: reservations.points(tenant) for tenant in self.settings.pool.tenants}
         names = {point.name for point in points}
-        for tenant, ended in ((tenant, found - names) for tenant, found in held.items()):
+        for tenant, ended in ((tenant, pods - names) for tenant, pods in held.items()):
             for name in sorted(ended):
                 reservations.release(tenant, name)
         lost = [p for p in points if p.reserved and p.name not in held.get(p.shape.tenant, ())]

@@ -61,38 +61,38 @@ def snapshot(ads: Iterable[Ad], default_image: str) -> Snapshot:
         ads: of the jobs.
         default_image: name of the image of jobs that name none.
     """
-    found = Snapshot()
+    result = Snapshot()
     for ad in ads:
         tenant, status = str(ad.get("AcctGroup", "")), int(ad.get("JobStatus", 0))
         if status == HELD and ad.get("HoldReasonCode") == SPOOLING:
             continue
-        found.jobs[tenant, STATES.get(status, "other")] += 1
+        result.jobs[tenant, STATES.get(status, "other")] += 1
         if status == IDLE:
             since = _number(ad, "EnteredCurrentStatus", 0)
-            found.idle_since[tenant] = min(since, found.idle_since.get(tenant, since))
+            result.idle_since[tenant] = min(since, result.idle_since.get(tenant, since))
             memory = max(1, -(-_number(ad, "RequestMemory", DEFAULT_MEMORY) // MEMORY_STEP)) * MEMORY_STEP
             cpus, cards = max(1, _number(ad, "RequestCpus", 1)), max(0, _number(ad, "RequestGPUs", 0))
             shape = Shape(tenant, cpus, memory, cards, str(ad.get("StrataImage") or default_image))
-            found.idle[shape] += 1
-            found.said[tenant, job_id(ad)] = shape, str(ad.get(WAITS_FOR) or "")
+            result.idle[shape] += 1
+            result.said[tenant, job_id(ad)] = shape, str(ad.get(WAITS_FOR) or "")
             continue
         if text := ad.get(WAITS_FOR):
-            found.said[tenant, job_id(ad)] = None, str(text)
+            result.said[tenant, job_id(ad)] = None, str(text)
         if host := ad.get("RemoteHost"):
-            found.busy.add(point_of(str(host)))
-    return found
+            result.busy.add(point_of(str(host)))
+    return result
 
 
 def merged(snapshots: Iterable[Snapshot]) -> Snapshot:
     """The queues of several schedds, each of one tenant."""
-    found = Snapshot()
-    for one in snapshots:
-        found.idle += one.idle
-        found.busy |= one.busy
-        found.jobs += one.jobs
-        found.idle_since |= one.idle_since
-        found.said |= one.said
-    return found
+    total = Snapshot()
+    for snapshot in snapshots:
+        total.idle += snapshot.idle
+        total.busy |= snapshot.busy
+        total.jobs += snapshot.jobs
+        total.idle_since |= snapshot.idle_since
+        total.said |= snapshot.said
+    return total
 
 
 def job_id(ad: Ad) -> str:
@@ -111,13 +111,13 @@ def usage(ads: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     Args:
         ads: the accountant's, one per user and group.
     """
-    found: dict[str, float] = {}
+    by_tenant: dict[str, float] = {}
     for ad in ads:
         group, dot, _ = str(ad.get("Name", "")).partition(".")
         if dot and not ad.get("IsAccountingGroup"):
             tenant = group.replace("_", "-")  # as the configuration of the pool names it
-            found[tenant] = found.get(tenant, 0.0) + float(ad.get("Priority", 0.0))
-    return found
+            by_tenant[tenant] = by_tenant.get(tenant, 0.0) + float(ad.get("Priority", 0.0))
+    return by_tenant
 
 
 def _number(ad: Ad, name: str, default: int) -> int:

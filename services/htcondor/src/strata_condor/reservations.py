@@ -30,16 +30,16 @@ def quantity(value: object) -> float:
 
 def needed_by(pod: Mapping[str, Any]) -> Mapping[str, float]:
     """What a quota counts for a pod, by its names: `requests.cpu`, `limits.memory`, `pods`."""
-    found: Counter[str] = Counter()
-    found["pods"] = 1
+    needed: Counter[str] = Counter()
+    needed["pods"] = 1
     for container in pod["spec"]["containers"]:
         resources = container.get("resources", {})
         limits = resources.get("limits", {})
         for name, amount in {**limits, **resources.get("requests", {})}.items():
-            found[f"requests.{name}"] += quantity(amount)
+            needed[f"requests.{name}"] += quantity(amount)
         if "memory" in limits:
-            found["limits.memory"] += quantity(limits["memory"])
-    return found
+            needed["limits.memory"] += quantity(limits["memory"])
+    return needed
 
 
 @dataclass
@@ -55,15 +55,15 @@ class Room:
     @classmethod
     def of(cls, quotas: Iterable[Mapping[str, Any]]) -> Room:
         """Of the ResourceQuotas of a namespace, but for those of some pods only."""
-        found = cls()
-        for one in quotas:
-            if one["spec"].get("scopeSelector") or one["spec"].get("scopes"):
+        room = cls()
+        for quota in quotas:
+            if quota["spec"].get("scopeSelector") or quota["spec"].get("scopes"):
                 continue
-            used = one.get("status", {}).get("used", {})
-            for name, hard in one["spec"].get("hard", {}).items():
+            used = quota.get("status", {}).get("used", {})
+            for name, hard in quota["spec"].get("hard", {}).items():
                 rest = quantity(hard) - quantity(used.get(name, 0))
-                found.rest[name] = min(rest, found.rest.get(name, rest))
-        return found
+                room.rest[name] = min(rest, room.rest.get(name, rest))
+        return room
 
     def missing(self, needed: Mapping[str, float]) -> list[str]:
         """Resources of which too little is left."""

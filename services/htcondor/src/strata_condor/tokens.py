@@ -82,8 +82,8 @@ class Issuer:
         self._authorize(authorization)
         names = {tenant.replace("-", "_"): tenant for tenant in self.tenants}
         try:
-            found = (submitter.partition(".") for submitter in self.submitters())
-            return {"owners": sorted(f"{names[group]}.{user}" for group, _, user in found if group in names)}
+            parts = (submitter.partition(".") for submitter in self.submitters())
+            return {"owners": sorted(f"{names[group]}.{user}" for group, _, user in parts if group in names)}
         except (OSError, subprocess.TimeoutExpired) as error:
             raise Refused(503, str(error)) from None
 

@@ -16,10 +16,10 @@ def client_address(connection: HTTPConnection) -> str:
     proxies: int = connection.app.state.trusted_proxies
     if proxies:
         entries = ",".join(connection.headers.getlist("x-forwarded-for")).split(",")
-        found = entries[-proxies].strip() if len(entries) >= proxies else ""
+        address = entries[-proxies].strip() if len(entries) >= proxies else ""
     else:
-        found = connection.client.host if connection.client else ""
+        address = connection.client.host if connection.client else ""
     try:
-        return str(ip_address(found))
+        return str(ip_address(address))
     except ValueError:
         return "unknown"

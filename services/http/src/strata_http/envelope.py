@@ -41,7 +41,7 @@ def success(request: Request, message: str, result: ResultT, **metadata: Any) ->
 
 def _error(request: Request, status: int, detail: str, errors: list[InvalidValue]) -> ErrorEnvelope:  # noqa: ARG001
     return ErrorEnvelope(
-        message=[f"{one.where}: {one.message}" for one in errors] or detail,
+        message=[f"{error.where}: {error.message}" for error in errors] or detail,
         metadata={"request_id": str(getattr(request.state, "request_id", ""))},
         version=request.app.version,
     )

@@ -72,7 +72,9 @@ def error_response(
 ) -> Response:
     """One error as a response: where pages respond, as a page."""
     if page := getattr(request.state, "error_page", None):
-        made: Response = page(request, status, detail, [f"{one.where}: {one.message}" for one in errors or []], headers)
+        made: Response = page(
+            request, status, detail, [f"{error.where}: {error.message}" for error in errors or []], headers
+        )
         return made
     chosen: ErrorFormat = request.app.state.error_format
     body = chosen.body(request, status, detail, errors or [])

@@ -46,10 +46,10 @@ def create_router(service: str, migrations: Migrations | None) -> APIRouter:
         async with engine.connect() as connection:
             if (await connection.execute(text("SELECT to_regclass('alembic_version')"))).scalar() is None:
                 raise HTTPException(503, f"the database has no schema yet: {fix}")
-            found = (await connection.execute(text("SELECT version_num FROM alembic_version"))).scalar()
+            version = (await connection.execute(text("SELECT version_num FROM alembic_version"))).scalar()
         # a newer schema is fine: the next release may be rolling out beside this one
-        if found is None or str(found) < head:
-            raise HTTPException(503, f"the database has schema {found}, this release needs {head}: {fix}")
+        if version is None or str(version) < head:
+            raise HTTPException(503, f"the database has schema {version}, this release needs {head}: {fix}")
         return Health()
 
     return router

@@ -144,7 +144,7 @@ class Login:
         )
         try:
             with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS, context=self._tls) as response:  # noqa: S310
-                found = json.load(response)
+                body = json.load(response)
         except urllib.error.HTTPError as error:
             if error.code >= 500:
                 raise IssuerUnavailable("the login service does not respond") from error
@@ -153,7 +153,7 @@ class Login:
         except (OSError, ValueError) as error:
             log.warning("issuer's token endpoint does not respond", reason=type(error).__name__)
             raise IssuerUnavailable("the login service does not respond") from error
-        return found if isinstance(found, dict) else {}
+        return body if isinstance(body, dict) else {}
 
 
 def _cookie(state: str) -> str:

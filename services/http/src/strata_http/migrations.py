@@ -31,9 +31,9 @@ class Migrations:
 
     def head(self) -> str:
         """The newest version that this release knows."""
-        found = ScriptDirectory.from_config(self._config()).get_current_head()
-        assert found is not None
-        return found
+        revision = ScriptDirectory.from_config(self._config()).get_current_head()
+        assert revision is not None
+        return revision
 
     def upgrade(self, engine: Engine) -> tuple[str | None, str]:
         """Brings the database to the newest version, in one transaction; nothing happens when it is there.

@@ -41,10 +41,10 @@ class Sealer:
     def open(self, audience: str, sealed: str) -> dict[str, Any] | None:
         """The content; None where the value is forged, changed, too old, or of another purpose or audience."""
         try:
-            found = json.loads(self._fernet.decrypt(sealed.encode()))
+            payload = json.loads(self._fernet.decrypt(sealed.encode()))
         except (InvalidToken, ValueError):
             return None
-        if found["audience"] != audience or found["ends"] <= time.time():
+        if payload["audience"] != audience or payload["ends"] <= time.time():
             return None
-        content: dict[str, Any] = found["content"]
+        content: dict[str, Any] = payload["content"]
         return content

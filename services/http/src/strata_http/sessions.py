@@ -64,7 +64,7 @@ def end_of_session(caller: Caller) -> float:
 def kept_claims(caller: Caller) -> dict[str, Any]:
     """What a session needs of an ID token, in a size that cookies and URLs have room for."""
     groups = caller.claims.get("groups")
-    tenants = [one for one in groups if str(one).startswith(TENANTS)] if isinstance(groups, list) else []
+    tenants = [group for group in groups if str(group).startswith(TENANTS)] if isinstance(groups, list) else []
     named = {"sub": caller.subject, "preferred_username": caller.username}
     return {**named, "groups": tenants, "exp": caller.claims["exp"]}
 

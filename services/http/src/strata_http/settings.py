@@ -34,9 +34,9 @@ class CommonSettings(BaseSettings):
     def messages(cls, error: ValidationError) -> list[str]:
         """What is wrong, one line for each variable."""
         return [
-            f"{cls.variable('.'.join(map(str, one['loc']))) if one['loc'] else 'settings'}: "
-            f"{one['msg'].removeprefix('Value error, ')}"
-            for one in error.errors(include_input=False)
+            f"{cls.variable('.'.join(map(str, problem['loc']))) if problem['loc'] else 'settings'}: "
+            f"{problem['msg'].removeprefix('Value error, ')}"
+            for problem in error.errors(include_input=False)
         ]
 
     def check_files(self, *fields: str) -> None:

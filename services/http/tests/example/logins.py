@@ -53,10 +53,10 @@ def finish(request: Request) -> Response:
 def me(request: Request, host: str = HOST) -> dict[str, object]:
     """Whose session it is."""
     sessions: Sessions = request.app.state.sessions
-    found = sessions.find(request, host)
-    if found is None:
+    session = sessions.find(request, host)
+    if session is None:
         raise HTTPException(401, "no session")
-    return {"username": found.username, "tenants": found.tenants, "cookies": other_cookies(request)}
+    return {"username": session.username, "tenants": session.tenants, "cookies": other_cookies(request)}
 
 
 if __name__ == "__main__":

@@ -46,16 +46,16 @@ def check(
     """Compare the repositories of the database with the published files. Exits 1 if files are missing."""
     settings = commands.read_settings(FileSettings)
     with commands.database_errors(settings):
-        found = consistency.compare(create_command_engine(settings), settings.published_path)
-    for line in found.missing:
+        report = consistency.compare(create_command_engine(settings), settings.published_path)
+    for line in report.missing:
         print(line)
-    size = sum(path.stat().st_size for path in found.unused)
-    print(f"{len(found.missing)} files are missing; {len(found.unused)} files ({size} bytes) are of no repository")
+    size = sum(path.stat().st_size for path in report.unused)
+    print(f"{len(report.missing)} files are missing; {len(report.unused)} files ({size} bytes) are of no repository")
     if delete_unused:
-        if not found.repositories:
+        if not report.repositories:
             raise commands.fail("the database names no repository: restore it before you delete files")
-        print(f"deleted {consistency.delete(found.unused)} files")
-    if found.missing:
+        print(f"deleted {consistency.delete(report.unused)} files")
+    if report.missing:
         raise typer.Exit(1)
 
 

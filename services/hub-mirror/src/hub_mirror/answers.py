@@ -152,7 +152,7 @@ def plain(answer: Answer) -> Answer:
 
 def _without_xet(value: Any) -> Any:
     if isinstance(value, list):
-        return [_without_xet(one) for one in value]
+        return [_without_xet(item) for item in value]
     if isinstance(value, dict):
-        return {key: _without_xet(one) for key, one in value.items() if key not in ("xetHash", "xetEnabled")}
+        return {key: _without_xet(item) for key, item in value.items() if key not in ("xetHash", "xetEnabled")}
     return value

@@ -42,38 +42,38 @@ def metadata(text: str) -> dict[str, Any]:
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(block[1], yaml.CSafeLoader)):
             return {}
         # all values are texts: Norwegian is `no`
-        found = yaml.load(block[1], yaml.CBaseLoader)  # noqa: S506 - it makes texts, lists and mappings only
+        document = yaml.load(block[1], yaml.CBaseLoader)  # noqa: S506 - it makes texts, lists and mappings only
     except (yaml.YAMLError, RecursionError):
         return {}
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         return {}
-    return {name: value for name in FIELDS if (value := _value(found.get(name)))}
+    return {name: value for name in FIELDS if (value := _value(document.get(name)))}
 
 
 def _value(value: object) -> str | list[str] | None:
     if isinstance(value, str):
         return value if 0 < len(value) <= LONGEST_VALUE and "\0" not in value else None
     if isinstance(value, list):
-        return [one for one in map(_value, value[:MOST_VALUES]) if isinstance(one, str)]
+        return [text for text in map(_value, value[:MOST_VALUES]) if isinstance(text, str)]
     return None
 
 
-def texts(found: Mapping[str, Any], name: str) -> list[str]:
+def texts(metadata: Mapping[str, Any], name: str) -> list[str]:
     """Values of a field that may be one text or several."""
-    value = found.get(name, [])
+    value = metadata.get(name, [])
     return [value] if isinstance(value, str) else list(value)
 
 
-def tags(found: Mapping[str, Any], *, dataset: bool) -> list[str]:
+def tags(metadata: Mapping[str, Any], *, dataset: bool) -> list[str]:
     """As the Hub derives them, which its filters and clients read."""
     derived = [
         f"{prefix}{value}"
         for name, prefix in (_TAGGED_OF_DATASETS if dataset else _TAGGED).items()
-        for value in texts(found, name)
+        for value in texts(metadata, name)
     ]
     plain = (
         []
         if dataset
-        else [value for name in ("library_name", "pipeline_tag", "language") for value in texts(found, name)]
+        else [value for name in ("library_name", "pipeline_tag", "language") for value in texts(metadata, name)]
     )
-    return list(dict.fromkeys([*texts(found, "tags"), *plain, *derived]))
+    return list(dict.fromkeys([*texts(metadata, "tags"), *plain, *derived]))

@@ -130,10 +130,10 @@ async def find_published(mirror: Mirror, who: Reader, repository: Repository) ->
         HTTPException: 404, or 401 without a token.
     """
     async with mirror.engine.connect() as connection:
-        found = await published.find(connection, repository)
-    if found is None or (found.private and found.tenant not in who.tenants):
+        record = await published.find(connection, repository)
+    if record is None or (record.private and record.tenant not in who.tenants):
         raise repository_not_found(repository.id, anonymous=who.anonymous)
-    return found
+    return record
 
 
 async def find_commit(mirror: Mirror, who: Reader, repository: Repository, revision: str) -> tuple[Published, Commit]:
@@ -142,12 +142,12 @@ async def find_commit(mirror: Mirror, who: Reader, repository: Repository, revis
     Raises:
         HTTPException: as find_published, or 404 for the revision.
     """
-    found = await find_published(mirror, who, repository)
+    record = await find_published(mirror, who, repository)
     async with mirror.engine.connect() as connection:
-        commit = await published.commit_of(connection, found, revision)
+        commit = await published.commit_of(connection, record, revision)
     if commit is None:
         raise revision_not_found(revision)
-    return found, commit
+    return record, commit
 
 
 async def _read_published(
@@ -159,7 +159,7 @@ async def _read_published(
     if word not in ("revision", "tree", "commits"):
         raise refusal(404, f"this hub has no route {word} of a repository")
     revision, more = take_revision(more)
-    found, commit = await find_commit(mirror, who, repository, revision)
+    record, commit = await find_commit(mirror, who, repository, revision)
     if word == "tree":
         folder = checked_path("/".join(more)) if more else ""
         listed = shapes.tree(commit, folder, recursive=query.get("recursive", "").lower() in ("true", "1"))
@@ -170,9 +170,9 @@ async def _read_published(
         raise refusal(404, "there is nothing at this path")
     if word == "commits":
         async with mirror.engine.connect() as connection:
-            rows = await published.history(connection, found, DEFAULT_LISTED)
+            rows = await published.history(connection, record, DEFAULT_LISTED)
         return json_response([shapes.commit_entry(row) for row in rows])
-    return json_response(shapes.card(found, commit))
+    return json_response(shapes.card(record, commit))
 
 
 async def _list(request: Request, mirror: Mirror, who: Reader, kind: Kind) -> Response:
@@ -188,14 +188,16 @@ async def _list(request: Request, mirror: Mirror, who: Reader, kind: Kind) -> Re
         skipped = cursor.removeprefix(OWN_CURSOR)
         offset = int(skipped) if skipped.isdecimal() and len(skipped) < 10 else 0
         own = await _own(mirror, who, kind, values, limit, offset)
-        query = tuple(one for one in query if one[0] != "cursor")
+        query = tuple(pair for pair in query if pair[0] != "cursor")
         if len(own) == limit:
             following = (*query, ("cursor", f"{OWN_CURSOR}{offset + limit}"))
-            return json_response([shapes.card(one) for one in own], page_url(who.base_url, f"/api/{kind}", following))
-    cards = [shapes.card(one) for one in own]
+            return json_response(
+                [shapes.card(record) for record in own], page_url(who.base_url, f"/api/{kind}", following)
+            )
+    cards = [shapes.card(record) for record in own]
     if values.get("author", "").lower() in mirror.settings.tenants:
         return json_response(cards)
-    asked = (*(one for one in query if one[0] != "limit"), ("limit", str(limit - len(own))))
+    asked = (*(pair for pair in query if pair[0] != "limit"), ("limit", str(limit - len(own))))
     try:
         answer = await _ask_list(mirror, who, Question(f"/api/{kind}", asked))
     except UpstreamUnavailable as error:
@@ -273,7 +275,7 @@ def _next(who: Reader, path: str, answer: Answer, limit: int | None) -> str:
         return ""
     query = parse_qsl(urlsplit(answer.link).query, keep_blank_values=True)
     if limit is not None:
-        query = [*(one for one in query if one[0] != "limit"), ("limit", str(limit))]
+        query = [*(pair for pair in query if pair[0] != "limit"), ("limit", str(limit))]
     return page_url(who.base_url, path, query)
 
 
@@ -281,7 +283,7 @@ def _query(request: Request) -> tuple[tuple[str, str], ...]:
     if len(request.scope["query_string"]) > LONGEST_QUERY:
         raise InvalidName(f"the query has more than {LONGEST_QUERY} characters")
     query = tuple(request.query_params.multi_items())
-    if not all(text.isprintable() for one in query for text in one):
+    if not all(text.isprintable() for pair in query for text in pair):
         raise InvalidName("the query has control characters")
     return query
 
@@ -304,6 +306,6 @@ async def _paths(request: Request) -> tuple[list[str], bool]:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise refusal(400, "the body must hold paths, as JSON or a form") from error
     paths = [paths] if isinstance(paths, str) else paths
-    if not isinstance(paths, list) or len(paths) > MOST_PATHS or not all(isinstance(one, str) for one in paths):
+    if not isinstance(paths, list) or len(paths) > MOST_PATHS or not all(isinstance(path, str) for path in paths):
         raise refusal(400, f"paths must be at most {MOST_PATHS} texts")
     return paths, expand in (True, "True", "true", "1")

@@ -35,8 +35,8 @@ async def preupload(request: Request) -> Response:
     if not isinstance(asked, list) or len(asked) > MOST_OBJECTS:
         raise refusal(400, f"files must be a list of at most {MOST_OBJECTS}")
     shown = []
-    for one in asked:
-        path, size = (one.get("path"), one.get("size")) if isinstance(one, dict) else (None, None)
+    for file in asked:
+        path, size = (file.get("path"), file.get("size")) if isinstance(file, dict) else (None, None)
         if not isinstance(path, str) or not is_size(size):
             raise refusal(400, "a file has no path or no size")
         mode = "regular" if size is None or size <= REGULAR_BYTES else "lfs"
@@ -67,7 +67,7 @@ class _Header(BaseModel):
     parentCommit: Annotated[str | None, Field(max_length=40)] = None  # the Hub's name
 
 
-async def add_commit(request: Request, mirror: Mirror, who: Reader, found: Published) -> Response:
+async def add_commit(request: Request, mirror: Mirror, who: Reader, record: Published) -> Response:
     """All operations of a request, or none.
 
     Raises:
@@ -87,17 +87,17 @@ async def add_commit(request: Request, mirror: Mirror, who: Reader, found: Publi
         if key == "file":
             if value.get("encoding") != "base64" or not isinstance(value.get("content"), str):
                 raise refusal(400, f"file {path} has no content in base64")
-            added[path] = await uploads.store_text(mirror, found, value["content"])
+            added[path] = await uploads.store_text(mirror, record, value["content"])
         elif key == "lfsFile":
-            added[path] = await _uploaded(mirror, found, path, value)
+            added[path] = await _uploaded(mirror, record, path, value)
         elif key in ("deletedFile", "deletedFolder"):
             deleted.append(path if key == "deletedFile" else f"{path}/")
         else:
             raise refusal(400, f"this hub cannot do {str(key)[:50]!r} in a commit: add and delete files")
         if len(added) > MOST_FILES:
             raise _too_many()
-    sha = await _add(request, mirror, who, found, header, added, deleted)
-    url = f"{who.base_url}{found.repository.web_path}/commit/{sha}"
+    sha = await _add(request, mirror, who, record, header, added, deleted)
+    url = f"{who.base_url}{record.repository.web_path}/commit/{sha}"
     return json_response({"success": True, "commitOid": sha, "commitUrl": url, "hookOutput": ""})
 
 
@@ -122,45 +122,45 @@ def _too_many() -> HTTPException:
     return refusal(413, f"a repository may have {MOST_FILES} files")
 
 
-async def _uploaded(mirror: Mirror, found: Published, path: str, value: dict[str, Any]) -> File:
+async def _uploaded(mirror: Mirror, record: Published, path: str, value: dict[str, Any]) -> File:
     oid, size = value.get("oid"), value.get("size")
     if value.get("algo", "sha256") != "sha256" or not is_sha256(oid):
         raise refusal(400, f"file {path} has no SHA-256 as oid")
     async with mirror.engine.connect() as connection:
-        known = await published.present(connection, found.number, [oid])
+        known = await published.present(connection, record.number, [oid])
     if oid not in known or (size is not None and size != known[oid]):
         raise refusal(400, f"file {path}: its bytes were not uploaded to this repository, or have another size")
     return File(oid, known[oid], uploads.pointer_oid(oid, known[oid]), large=True)
 
 
 async def _add(  # the parts of one commit
-    request: Request, mirror: Mirror, who: Reader, found: Published, header: _Header, added: dict[str, File],
+    request: Request, mirror: Mirror, who: Reader, record: Published, header: _Header, added: dict[str, File],
     deleted: list[str],
 ) -> str:  # fmt: skip
     async with transaction(request) as connection:
-        locked = await published.find(connection, found.repository, lock=True)
-        if locked is None or locked.number != found.number:
-            raise repository_not_found(found.repository.id, anonymous=False)
+        locked = await published.find(connection, record.repository, lock=True)
+        if locked is None or locked.number != record.number:
+            raise repository_not_found(record.repository.id, anonymous=False)
         if header.parentCommit not in (None, locked.head):
             raise refusal(412, f"{MAIN} is at commit {locked.head}, not at {header.parentCommit}: read it again")
         last = await published.commit_of(connection, locked, MAIN)
         files = dict(last.files) if last is not None else {}
         for path in deleted:
-            gone = [one for one in files if one == path or (path.endswith("/") and one.startswith(path))]
-            for one in gone:
-                del files[one]
+            gone = [name for name in files if name == path or (path.endswith("/") and name.startswith(path))]
+            for name in gone:
+                del files[name]
         files |= added
-        folders = {one[:index] for one in files for index, letter in enumerate(one) if letter == "/"}
+        folders = {name[:index] for name in files for index, letter in enumerate(name) if letter == "/"}
         if both := folders & files.keys():
             raise refusal(400, f"{min(both)} would be a file and a folder")
         if len(files) > MOST_FILES:
             raise _too_many()
         title = header.summary or "commit"
-        card = await _card(mirror, found, files.get(CARD))
+        card = await _card(mirror, record, files.get(CARD))
         return await published.add_commit(connection, locked, files, title, header.description, username(who), card)
 
 
-async def _card(mirror: Mirror, found: Published, file: File | None) -> dict[str, Any]:
+async def _card(mirror: Mirror, record: Published, file: File | None) -> dict[str, Any]:
     if file is None:
         return {}
-    return await asyncio.to_thread(read_metadata, object_path(mirror.published, found.tenant, file.sha256))
+    return await asyncio.to_thread(read_metadata, object_path(mirror.published, record.tenant, file.sha256))

@@ -51,19 +51,19 @@ class Files:
         if (refused := await self._answers.refusal(question)) is not None:
             return refused
         try:
-            found = await self._upstream.head(repository, revision, path)
+            answer = await self._upstream.head(repository, revision, path)
         except UpstreamUnavailable:
             last = await self._known(repository, commit, path) if commit is not None else None
             if last is None:
                 raise
             return last
-        if isinstance(found, FileHead):
-            await self._keep(repository, revision, found.commit, path, found)
-        elif found.error_code == ENTRY_NOT_FOUND and found.commit and is_commit(found.commit):
-            await self._keep(repository, revision, found.commit, path, None)
+        if isinstance(answer, FileHead):
+            await self._keep(repository, revision, answer.commit, path, answer)
+        elif answer.error_code == ENTRY_NOT_FOUND and answer.commit and is_commit(answer.commit):
+            await self._keep(repository, revision, answer.commit, path, None)
         else:
-            await self._answers.keep(question.key, found)
-        return found
+            await self._answers.keep(question.key, answer)
+        return answer
 
     def source(self, repository: Repository, commit: str, path: str) -> Open:
         """Opens the upstream's file at a range."""
@@ -80,8 +80,8 @@ class Files:
             return
         await self._keep_ref(repository, revision, commit)
         siblings = card.get("siblings")
-        paths = [one.get("rfilename") for one in siblings] if isinstance(siblings, list) else []
-        if paths and len(paths) <= MOST_PATHS and all(isinstance(one, str) for one in paths):
+        paths = [sibling.get("rfilename") for sibling in siblings] if isinstance(siblings, list) else []
+        if paths and len(paths) <= MOST_PATHS and all(isinstance(path, str) for path in paths):
             statement = insert(listings).values(kind=repository.kind, id=repository.id, commit=commit, paths=paths)
             await self._execute([statement.on_conflict_do_nothing()])
 

@@ -37,24 +37,24 @@ async def batch(request: Request, mirror: TheMirror, who: Who) -> Response:
     parts = segments(request.scope["raw_path"])[:-4]
     kind: Kind = "datasets" if parts[0] == "datasets" else "models"
     parts = [*parts[1 if kind == "datasets" else 0 : -1], parts[-1].removesuffix(".git")]
-    found = await writable(mirror, who, repository(kind, parts))
+    record = await writable(mirror, who, repository(kind, parts))
     asked = await read_object(request)
     if asked.get("operation") != "upload":
         raise refusal(400, "this hub has LFS for uploads alone: download files by /resolve/")
     sizes = _objects(asked.get("objects"))
     async with mirror.engine.connect() as connection:
-        recorded = await published.present(connection, found.number, list(sizes))
-        used = await published.usage(connection, found.tenant)
-    known = await asyncio.to_thread(_stored, mirror, found, recorded)
+        recorded = await published.present(connection, record.number, list(sizes))
+        used = await published.usage(connection, record.tenant)
+    known = await asyncio.to_thread(_stored, mirror, record, recorded)
     shown: list[dict[str, Any]] = []
     for oid, size in sizes.items():
         entry: dict[str, Any] = {"oid": oid, "size": size}
         if oid not in known:
             used += 0 if oid in recorded else size
             if used > mirror.settings.tenant_bytes:
-                entry["error"] = {"code": 413, "message": uploads.over_limit(mirror, found).detail}
+                entry["error"] = {"code": 413, "message": uploads.over_limit(mirror, record).detail}
             else:
-                entry["actions"] = {"upload": {"href": _link(mirror, who, found, oid, size), "header": {}}}
+                entry["actions"] = {"upload": {"href": _link(mirror, who, record, oid, size), "header": {}}}
         shown.append(entry)
     response = json_response({"transfer": "basic", "objects": shown, "hash_algo": "sha256"})
     response.headers["Content-Type"] = MEDIA_TYPE
@@ -82,34 +82,36 @@ async def upload(  # the parts of a signed link
     if not hmac.compare_digest(signature.encode(), expected.encode()) or until < time.time():
         raise refusal(403, "the link of this upload has expired, or is none of this hub: request another")
     async with mirror.engine.connect() as connection:
-        found = await published.numbered(connection, number)
-    if found is None:
+        record = await published.numbered(connection, number)
+    if record is None:
         raise refusal(404, "the repository of this upload was deleted")
-    describe(request, Change("objects.upload", f"{found.repository.kind}/{found.repository.id}", found.tenant, author))
-    await uploads.store_stream(mirror, found, request.stream(), sha256, size)
+    describe(
+        request, Change("objects.upload", f"{record.repository.kind}/{record.repository.id}", record.tenant, author)
+    )
+    await uploads.store_stream(mirror, record, request.stream(), sha256, size)
     return Response(status_code=200)
 
 
-def _stored(mirror: Mirror, found: Published, hashes: Iterable[str]) -> set[str]:
+def _stored(mirror: Mirror, record: Published, hashes: Iterable[str]) -> set[str]:
     """Those whose bytes are there: after an incomplete restore, clients upload the others again."""
-    return {one for one in hashes if published.object_path(mirror.published, found.tenant, one).is_file()}
+    return {sha256 for sha256 in hashes if published.object_path(mirror.published, record.tenant, sha256).is_file()}
 
 
-def _link(mirror: Mirror, who: Reader, found: Published, oid: str, size: int) -> str:
+def _link(mirror: Mirror, who: Reader, record: Published, oid: str, size: int) -> str:
     """For one upload: huggingface_hub sends no token to it."""
     until, author = int(time.time()) + LINK_SECONDS, username(who)
-    signature = mirror.sign(found.number, oid, size, until, author)
+    signature = mirror.sign(record.number, oid, size, until, author)
     query = urlencode({"size": size, "until": until, "author": author, "signature": signature})
-    return f"{who.base_url}/uploads/{found.number}/{oid}?{query}"
+    return f"{who.base_url}/uploads/{record.number}/{oid}?{query}"
 
 
 def _objects(value: Any) -> dict[str, int]:
     if not isinstance(value, list) or len(value) > MOST_OBJECTS:
         raise refusal(400, f"objects must be a list of at most {MOST_OBJECTS}")
-    found: dict[str, int] = {}
-    for one in value:
-        oid, size = (one.get("oid"), one.get("size")) if isinstance(one, dict) else (None, None)
+    sizes: dict[str, int] = {}
+    for item in value:
+        oid, size = (item.get("oid"), item.get("size")) if isinstance(item, dict) else (None, None)
         if not is_sha256(oid) or not is_size(size):
             raise refusal(400, "an object has no SHA-256 as oid, or no size")
-        found[oid] = size
-    return found
+        sizes[oid] = size
+    return sizes

@@ -86,8 +86,8 @@ class Mirror:
 
     def delete_objects(self, tenant: str, hashes: list[str]) -> None:
         """Deletes bytes that no repository has any more."""
-        for one in hashes:
-            published.object_path(self.published, tenant, one).unlink(missing_ok=True)
+        for sha256 in hashes:
+            published.object_path(self.published, tenant, sha256).unlink(missing_ok=True)
 
 
 @contextlib.asynccontextmanager
@@ -121,8 +121,8 @@ async def _tidy(mirror: Mirror) -> None:
 
 def mirror_of(request: Request) -> Mirror:
     """Dependency of routes."""
-    found: Mirror = request.app.state.mirror
-    return found
+    mirror: Mirror = request.app.state.mirror
+    return mirror
 
 
 TheMirror = Annotated[Mirror, Depends(mirror_of)]

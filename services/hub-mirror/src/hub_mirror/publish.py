@@ -74,9 +74,9 @@ async def create(request: Request, mirror: TheMirror, who: Who, new: NewReposito
     check_member(mirror, who, target)
     private = new.visibility == "private" or bool(new.private)
     async with transaction(request) as connection:
-        found = await published.create(connection, target, username(who), private=private)
+        record = await published.create(connection, target, username(who), private=private)
     created = Created(url=f"{who.base_url}{target.web_path}", name=target.id, id=target.id)
-    if found is None:
+    if record is None:
         # with its URL, which clients read that do not mind
         error = {"error": f"there is a repository {target.id} already", "request_id": request.state.request_id}
         return JSONResponse(created.model_dump() | error, 409)
@@ -95,11 +95,11 @@ async def delete(request: Request, mirror: TheMirror, who: Who, named: NamedRepo
     describe(request, Change("repositories.delete"))
     target = _named(mirror, who, named)
     describe(request, Change("repositories.delete", f"{target.kind}/{target.id}", target.namespace))
-    found = await writable(mirror, who, target)
-    async with mirror.tenant_lock(found.tenant):
+    record = await writable(mirror, who, target)
+    async with mirror.tenant_lock(record.tenant):
         async with transaction(request) as connection:
-            left = await published.remove(connection, found)
-        mirror.delete_objects(found.tenant, left)
+            left = await published.remove(connection, record)
+        mirror.delete_objects(record.tenant, left)
     return {"id": target.id}
 
 
@@ -122,12 +122,12 @@ async def set_visibility(request: Request, mirror: TheMirror, who: Who, asked: V
     describe(request, Change("repositories.settings", f"{target.kind}/{target.id}", target.namespace))
     if rest != ["settings"]:
         raise refusal(404, "there is nothing at this path")
-    found = await writable(mirror, who, target)
+    record = await writable(mirror, who, target)
     private = asked.visibility == "private" if asked.visibility is not None else asked.private
     if private is None:
         raise refusal(400, "the settings name no visibility: this hub has no other")
     async with transaction(request) as connection:
-        await published.set_private(connection, found.number, private=private)
+        await published.set_private(connection, record.number, private=private)
     return json_response({"private": private})
 
 
@@ -147,12 +147,12 @@ async def write(request: Request, mirror: TheMirror, who: Who) -> Response:
     describe(request, Change("repositories.commit", f"{target.kind}/{target.id}", target.namespace))
     if word == "preupload":
         audit.skip(request)
-    found = await writable(mirror, who, target)
+    record = await writable(mirror, who, target)
     if revision != MAIN or request.query_params.get("create_pr"):
         raise refusal(400, f"repositories of this hub have one branch, {MAIN}, and no pull requests: commit to it")
     if word == "preupload":
         return await commits.preupload(request)
-    return await commits.add_commit(request, mirror, who, found)
+    return await commits.add_commit(request, mirror, who, record)
 
 
 def _named(mirror: Mirror, who: Reader, named: NamedRepository) -> Repository:

@@ -176,42 +176,42 @@ async def set_private(connection: AsyncConnection, number: int, *, private: bool
     await connection.execute(update(repositories).where(repositories.c.number == number).values(private=private))
 
 
-async def remove(connection: AsyncConnection, found: Published) -> list[str]:
+async def remove(connection: AsyncConnection, record: Published) -> list[str]:
     """Deletes a repository; returns the objects that no other of the tenant has."""
-    own = select(objects.c.sha256).where(objects.c.number == found.number)
+    own = select(objects.c.sha256).where(objects.c.number == record.number)
     mine = [row.sha256 for row in await connection.execute(own)]
-    await connection.execute(delete(repositories).where(repositories.c.number == found.number))
-    return await unused(connection, found.tenant, mine)
+    await connection.execute(delete(repositories).where(repositories.c.number == record.number))
+    return await unused(connection, record.tenant, mine)
 
 
 async def unused(connection: AsyncConnection, tenant: str, hashes: Sequence[str]) -> list[str]:
     """Those of the objects that no repository of the tenant has."""
     used = select(objects.c.sha256).where(objects.c.sha256.in_(hashes), _of(tenant))
     kept = {row.sha256 for row in await connection.execute(used)}
-    return [one for one in hashes if one not in kept]
+    return [sha256 for sha256 in hashes if sha256 not in kept]
 
 
-async def commit_of(connection: AsyncConnection, found: Published, revision: str) -> Commit | None:
+async def commit_of(connection: AsyncConnection, record: Published, revision: str) -> Commit | None:
     """The commit that a revision names: main, or a commit."""
-    sha = found.head if revision in (MAIN, "HEAD", f"refs/heads/{MAIN}") else revision
+    sha = record.head if revision in (MAIN, "HEAD", f"refs/heads/{MAIN}") else revision
     if not is_commit(sha):
         return None
-    query = select(commits).where(commits.c.number == found.number, commits.c.sha == sha)
+    query = select(commits).where(commits.c.number == record.number, commits.c.sha == sha)
     row = (await connection.execute(query)).one_or_none()
     if row is None:
         return None
     return Commit(sha, row.title, row.author, row.created_at, {k: File(*v) for k, v in row.files.items()}, row.card)
 
 
-async def history(connection: AsyncConnection, found: Published, limit: int) -> list[Any]:
+async def history(connection: AsyncConnection, record: Published, limit: int) -> list[Any]:
     """The last commits, newest first: sha, title, description, author, created_at."""
-    query = select(commits).where(commits.c.number == found.number).order_by(commits.c.created_at.desc()).limit(limit)
+    query = select(commits).where(commits.c.number == record.number).order_by(commits.c.created_at.desc()).limit(limit)
     return list(await connection.execute(query))
 
 
 async def add_commit(
     connection: AsyncConnection,
-    found: Published,
+    record: Published,
     files: Mapping[str, File],
     title: str,
     description: str,
@@ -219,16 +219,16 @@ async def add_commit(
     card: Mapping[str, Any],
 ) -> str:
     """Puts a commit on main of a locked repository; returns its id."""
-    sha = _commit_id(found.head, files, title, author)
-    content = {path: [one.sha256, one.size, one.oid, one.large] for path, one in files.items()}
-    values = {"number": found.number, "sha": sha, "parent": found.head, "title": title, "description": description}
+    sha = _commit_id(record.head, files, title, author)
+    content = {path: [file.sha256, file.size, file.oid, file.large] for path, file in files.items()}
+    values = {"number": record.number, "sha": sha, "parent": record.head, "title": title, "description": description}
     await connection.execute(insert(commits).values({**values, "author": author, "files": content, "card": card}))
-    hashes = {one.sha256 for one in files.values()}
+    hashes = {file.sha256 for file in files.values()}
     for part in _parts(sorted(hashes)):
-        of_it = and_(objects.c.number == found.number, objects.c.sha256.in_(part))
+        of_it = and_(objects.c.number == record.number, objects.c.sha256.in_(part))
         await connection.execute(update(objects).where(of_it).values(committed=True))
     await connection.execute(
-        update(repositories).where(repositories.c.number == found.number).values(head=sha, changed_at=func.now())
+        update(repositories).where(repositories.c.number == record.number).values(head=sha, changed_at=func.now())
     )
     return sha
 
@@ -239,16 +239,16 @@ async def present(connection: AsyncConnection, number: int, hashes: Iterable[str
     return {row.sha256: row.size for row in await connection.execute(query)}
 
 
-async def add_object(connection: AsyncConnection, found: Published, sha256: str, size: int, limit: int) -> None:
+async def add_object(connection: AsyncConnection, record: Published, sha256: str, size: int, limit: int) -> None:
     """Counts an object of a repository; the caller holds the tenant's lock.
 
     Raises:
         OverLimit: the tenant's objects would use more than the limit, in bytes.
     """
-    known = await connection.execute(select(objects.c.sha256).where(_of(found.tenant), objects.c.sha256 == sha256))
-    if known.first() is None and await usage(connection, found.tenant) + size > limit:
+    known = await connection.execute(select(objects.c.sha256).where(_of(record.tenant), objects.c.sha256 == sha256))
+    if known.first() is None and await usage(connection, record.tenant) + size > limit:
         raise OverLimit
-    values = {"number": found.number, "sha256": sha256, "size": size, "committed": False}
+    values = {"number": record.number, "sha256": sha256, "size": size, "committed": False}
     await connection.execute(upsert(objects).values(values).on_conflict_do_nothing())
 
 
@@ -275,7 +275,13 @@ def _of(tenant: str) -> ColumnElement[bool]:
 
 
 def _commit_id(parent: str | None, files: Mapping[str, File], title: str, author: str) -> str:
-    content = [parent, {path: one.sha256 for path, one in files.items()}, title, author, datetime.now(UTC).isoformat()]
+    content = [
+        parent,
+        {path: file.sha256 for path, file in files.items()},
+        title,
+        author,
+        datetime.now(UTC).isoformat(),
+    ]
     return hashlib.sha1(json.dumps(content, sort_keys=True).encode(), usedforsecurity=False).hexdigest()
 
 

@@ -23,7 +23,7 @@ class HubError(BaseModel):
 
 
 def _body(request: Request, _status: int, detail: str, errors: list[InvalidValue]) -> HubError:
-    values = "; ".join(f"{one.where}: {one.message}" for one in errors)
+    values = "; ".join(f"{error.where}: {error.message}" for error in errors)
     text = f"{detail}: {values}" if values else detail
     return HubError(error=text, request_id=str(getattr(request.state, "request_id", "")))
 

@@ -41,12 +41,12 @@ async def resolve(request: Request, mirror: TheMirror, who: Who) -> Response:
     if mirror.is_tenants(repository):
         return await _published(request, mirror, who, repository, revision, path)
     try:
-        found = await mirror.files.find(repository, revision, path)
-        if isinstance(found, Answer) and who.hub_token is not None and needs_token(found):
+        answer = await mirror.files.find(repository, revision, path)
+        if isinstance(answer, Answer) and who.hub_token is not None and needs_token(answer):
             return await _private(request, mirror, who.hub_token, repository, revision, path)
-        if isinstance(found, Answer):
-            raise refused(found, f"file {path} of {repository.id}")
-        return await _public(request, mirror, repository, path, found)
+        if isinstance(answer, Answer):
+            raise refused(answer, f"file {path} of {repository.id}")
+        return await _public(request, mirror, repository, path, answer)
     except UpstreamUnavailable as error:
         raise await unavailable(mirror, repository, error) from error
 
@@ -67,30 +67,30 @@ def _target(request: Request) -> tuple[Repository, str, str]:
 async def _published(
     request: Request, mirror: Mirror, who: Reader, repository: Repository, revision: str, path: str
 ) -> Response:
-    found, commit = await find_commit(mirror, who, repository, revision)
-    one = commit.files.get(path)
-    if one is None:
+    record, commit = await find_commit(mirror, who, repository, revision)
+    file = commit.files.get(path)
+    if file is None:
         raise entry_not_found(path, commit.sha)
-    headers = file_headers(commit.sha, one.etag, one.size, large=one.large)
+    headers = file_headers(commit.sha, file.etag, file.size, large=file.large)
     if request.method == "HEAD":
-        return head_response(headers, one.size)
+        return head_response(headers, file.size)
     try:
-        content = StoredFile(object_path(mirror.published, found.tenant, one.sha256))
+        content = StoredFile(object_path(mirror.published, record.tenant, file.sha256))
     except FileNotFoundError:
-        log.error("published file is gone", repository=repository.id, path=path, sha256=one.sha256)
+        log.error("published file is gone", repository=repository.id, path=path, sha256=file.sha256)
         raise refusal(500, f"the hub has lost the bytes of {path}: publish the file again") from None
     mirror.counts.files.labels("published").inc()
     return await file_response(request, content, headers, mirror.counts.served.labels("published").inc)
 
 
-async def _public(request: Request, mirror: Mirror, repository: Repository, path: str, found: FileHead) -> Response:
+async def _public(request: Request, mirror: Mirror, repository: Repository, path: str, head: FileHead) -> Response:
     """Of a repository that anyone may read: from the disk, or from the upstream and to the disk."""
-    headers = file_headers(found.commit, found.etag, found.size, large=found.large)
+    headers = file_headers(head.commit, head.etag, head.size, large=head.large)
     if request.method == "HEAD":
-        return head_response(headers, found.size)
-    source = mirror.files.source(repository, found.commit, path)
-    key = blob_key(found.etag, repository.kind, repository.id, found.commit, path)
-    opened = mirror.blobs.open(key, found.etag, found.size, source)
+        return head_response(headers, head.size)
+    source = mirror.files.source(repository, head.commit, path)
+    key = blob_key(head.etag, repository.kind, repository.id, head.commit, path)
+    opened = mirror.blobs.open(key, head.etag, head.size, source)
     if opened is None:
         return await _pass(request, mirror, source)
     content, hit = opened
@@ -111,10 +111,10 @@ async def _private(
 ) -> Response:
     """What the caller's token of the Hub alone opens: it is neither stored nor served to others."""
     if request.method == "HEAD":
-        found = await mirror.upstream.head(repository, revision, path, token)
-        if isinstance(found, Answer):
-            raise refused(found, f"file {path} of {repository.id}")
-        return head_response(file_headers(found.commit, found.etag, found.size, large=found.large), found.size)
+        answer = await mirror.upstream.head(repository, revision, path, token)
+        if isinstance(answer, Answer):
+            raise refused(answer, f"file {path} of {repository.id}")
+        return head_response(file_headers(answer.commit, answer.etag, answer.size, large=answer.large), answer.size)
     return await _pass(
         request, mirror, lambda byte_range: mirror.upstream.open(repository, revision, path, byte_range, token)
     )
@@ -139,7 +139,7 @@ def _one_range(request: Request) -> str:
     """The request's range in one form; anything else requests the whole file."""
     unit, equals, value = request.headers.get("range", "").partition("=")
     first, dash, last = value.strip().partition("-")
-    numbers = all(one.isascii() and one.isdecimal() and len(one) < 19 for one in (first, last) if one)
+    numbers = all(bound.isascii() and bound.isdecimal() and len(bound) < 19 for bound in (first, last) if bound)
     if unit.strip() != "bytes" or not equals or not dash or not (first or last) or not numbers:
         return ""
     return f"bytes={first}-{last}"

@@ -97,11 +97,11 @@ async def file_response(
         headers: of file_headers.
         sent: called with the number of bytes of each part.
     """
-    wanted = request.headers.get("range")
+    byte_range = request.headers.get("range")
     if request.headers.get("if-range", headers["ETag"]) != headers["ETag"]:
-        wanted = None
+        byte_range = None
     try:
-        part = parse_range(wanted, content.size)
+        part = parse_range(byte_range, content.size)
     except RangeNotSatisfiable:
         await content.close()
         return Response(status_code=416, headers={**headers, "Content-Range": f"bytes */{content.size}"})
@@ -126,9 +126,9 @@ class PassedResponse(StreamingResponse):
 
     def __init__(self, stream: FileStream, stack: AsyncExitStack, sent: Callable[[int], None]) -> None:
         self._stack = stack
-        found = stream.headers
-        headers = {name: found[name] for name in PASSED if name in found}
-        headers["etag"] = found.get("x-linked-etag") or found.get("etag", "")
+        received = stream.headers
+        headers = {name: received[name] for name in PASSED if name in received}
+        headers["etag"] = received.get("x-linked-etag") or received.get("etag", "")
         headers["x-content-type-options"] = "nosniff"
 
         async def parts() -> Any:

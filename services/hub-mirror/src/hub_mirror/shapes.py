@@ -21,41 +21,41 @@ def moment(value: datetime) -> str:
     return value.strftime("%Y-%m-%dT%H:%M:%S.") + f"{value.microsecond // 1000:03d}Z"
 
 
-def card(found: Published, commit: Commit | None = None) -> dict[str, Any]:
+def card(record: Published, commit: Commit | None = None) -> dict[str, Any]:
     """Of the repository; with a commit, its files too."""
-    metadata = found.card if commit is None else commit.card
+    metadata = record.card if commit is None else commit.card
     shown: dict[str, Any] = {
-        "_id": f"{found.number:024x}",
-        "id": found.repository.id,
-        "author": found.tenant,
-        "sha": commit.sha if commit else found.head,
-        "createdAt": moment(found.created_at),
-        "lastModified": moment(commit.created_at if commit else found.changed_at),
-        "private": found.private,
+        "_id": f"{record.number:024x}",
+        "id": record.repository.id,
+        "author": record.tenant,
+        "sha": commit.sha if commit else record.head,
+        "createdAt": moment(record.created_at),
+        "lastModified": moment(commit.created_at if commit else record.changed_at),
+        "private": record.private,
         "gated": False,
         "disabled": False,
         "downloads": 0,
         "likes": 0,
-        "tags": card_metadata.tags(metadata, dataset=found.repository.kind == "datasets"),
+        "tags": card_metadata.tags(metadata, dataset=record.repository.kind == "datasets"),
     }
     if metadata:
         shown["cardData"] = dict(metadata)
-    if found.repository.kind == "models":
-        shown["modelId"] = found.repository.id
+    if record.repository.kind == "models":
+        shown["modelId"] = record.repository.id
         shown |= {
             name: metadata[name] for name in ("pipeline_tag", "library_name") if isinstance(metadata.get(name), str)
         }
     if commit is not None:
         shown["siblings"] = [{"rfilename": path} for path in sorted(commit.files)]
-        shown["usedStorage"] = sum({one.sha256: one.size for one in commit.files.values()}.values())
+        shown["usedStorage"] = sum({file.sha256: file.size for file in commit.files.values()}.values())
     return shown
 
 
-def file_entry(path: str, one: File) -> dict[str, Any]:
+def file_entry(path: str, file: File) -> dict[str, Any]:
     """One file of a tree."""
-    entry: dict[str, Any] = {"type": "file", "oid": one.oid, "size": one.size, "path": path}
-    if one.large:
-        entry["lfs"] = {"oid": one.sha256, "size": one.size, "pointerSize": POINTER_SIZE}
+    entry: dict[str, Any] = {"type": "file", "oid": file.oid, "size": file.size, "path": path}
+    if file.large:
+        entry["lfs"] = {"oid": file.sha256, "size": file.size, "pointerSize": POINTER_SIZE}
     return entry
 
 
@@ -73,7 +73,7 @@ def tree(commit: Commit, folder: str, *, recursive: bool) -> list[dict[str, Any]
         recursive: whether what is in folders is listed too.
     """
     prefix = f"{folder}/" if folder else ""
-    inside = {path: one for path, one in commit.files.items() if path.startswith(prefix)}
+    inside = {path: file for path, file in commit.files.items() if path.startswith(prefix)}
     if folder and not inside:
         return None
     folders: set[str] = set()
@@ -89,18 +89,18 @@ def tree(commit: Commit, folder: str, *, recursive: bool) -> list[dict[str, Any]
 
 def paths_info(commit: Commit, paths: list[str]) -> list[dict[str, Any]]:
     """Those of the paths that are there."""
-    found: list[dict[str, Any]] = []
-    for path in dict.fromkeys(one.strip("/") for one in paths):
-        if (one := commit.files.get(path)) is not None:
-            found.append(file_entry(path, one))
+    entries: list[dict[str, Any]] = []
+    for path in dict.fromkeys(name.strip("/") for name in paths):
+        if (file := commit.files.get(path)) is not None:
+            entries.append(file_entry(path, file))
         elif any(other.startswith(f"{path}/") for other in commit.files):
-            found.append(_folder_entry(path))
-    return found
+            entries.append(_folder_entry(path))
+    return entries
 
 
-def branches(found: Published) -> dict[str, Any]:
+def branches(record: Published) -> dict[str, Any]:
     """Main alone."""
-    main = {"name": MAIN, "ref": f"refs/heads/{MAIN}", "targetCommit": found.head}
+    main = {"name": MAIN, "ref": f"refs/heads/{MAIN}", "targetCommit": record.head}
     return {"branches": [main], "converts": [], "tags": [], "pullRequests": []}
 
 

@@ -29,12 +29,12 @@ def pointer_oid(sha256: str, size: int) -> str:
     return git_oid(f"version https://git-lfs.github.com/spec/v1\noid sha256:{sha256}\nsize {size}\n".encode())
 
 
-async def store_text(mirror: Mirror, found: Published, text: str) -> File:
+async def store_text(mirror: Mirror, record: Published, text: str) -> File:
     """A file that came inside of a commit.
 
     Args:
         mirror: the parts.
-        found: repository of the file.
+        record: repository of the file.
         text: its bytes in base64.
 
     Raises:
@@ -48,19 +48,19 @@ async def store_text(mirror: Mirror, found: Published, text: str) -> File:
     part = _part(mirror)
     try:
         await asyncio.to_thread(part.write_bytes, content)
-        await _place(mirror, found, part, sha256, len(content))
+        await _place(mirror, record, part, sha256, len(content))
     finally:
         part.unlink(missing_ok=True)
     return File(sha256, len(content), git_oid(content), large=False)
 
 
-async def store_stream(mirror: Mirror, found: Published, stream: AsyncIterator[bytes], sha256: str, size: int) -> None:
+async def store_stream(mirror: Mirror, record: Published, stream: AsyncIterator[bytes], sha256: str, size: int) -> None:
     """A large file, as it arrives.
 
     Raises:
         HTTPException: 400 for other bytes than the caller named, 413 beyond the tenant's limit.
     """
-    await check_room(mirror, found, size)
+    await check_room(mirror, record, size)
     part = _part(mirror)
     digest, written = hashlib.sha256(), 0
     try:
@@ -77,41 +77,41 @@ async def store_stream(mirror: Mirror, found: Published, stream: AsyncIterator[b
             os.close(descriptor)
         if written != size or digest.hexdigest() != sha256:
             raise refusal(400, f"the upload is not the {size} bytes with SHA-256 {sha256} that were announced")
-        await _place(mirror, found, part, sha256, size)
+        await _place(mirror, record, part, sha256, size)
     finally:
         part.unlink(missing_ok=True)
 
 
-async def check_room(mirror: Mirror, found: Published, size: int) -> None:
+async def check_room(mirror: Mirror, record: Published, size: int) -> None:
     """Refuses what is beyond the tenant's limit, before its bytes are sent.
 
     Raises:
         HTTPException: 413.
     """
     async with mirror.engine.connect() as connection:
-        used = await published.usage(connection, found.tenant)
+        used = await published.usage(connection, record.tenant)
     if used + size > mirror.settings.tenant_bytes:
-        raise over_limit(mirror, found)
+        raise over_limit(mirror, record)
 
 
-def over_limit(mirror: Mirror, found: Published) -> HTTPException:
+def over_limit(mirror: Mirror, record: Published) -> HTTPException:
     """The caller's error beyond the limit."""
     text = (
-        f"the repositories of tenant {found.tenant} may use {mirror.settings.tenant_bytes} bytes, and this is more: "
+        f"the repositories of tenant {record.tenant} may use {mirror.settings.tenant_bytes} bytes, and this is more: "
         "delete a repository, or ask the operator for more (repository_size)"
     )
     return refusal(413, text)
 
 
-async def _place(mirror: Mirror, found: Published, part: Path, sha256: str, size: int) -> None:
-    target = object_path(mirror.published, found.tenant, sha256)
-    async with mirror.tenant_lock(found.tenant):
+async def _place(mirror: Mirror, record: Published, part: Path, sha256: str, size: int) -> None:
+    target = object_path(mirror.published, record.tenant, sha256)
+    async with mirror.tenant_lock(record.tenant):
         try:
             async with mirror.engine.execution_options(isolation_level="READ COMMITTED").begin() as connection:
-                await published.add_object(connection, found, sha256, size, mirror.settings.tenant_bytes)
+                await published.add_object(connection, record, sha256, size, mirror.settings.tenant_bytes)
                 await asyncio.to_thread(_rename, part, target)
         except OverLimit as error:
-            raise over_limit(mirror, found) from error
+            raise over_limit(mirror, record) from error
 
 
 def _rename(part: Path, target: Path) -> None:

@@ -161,12 +161,12 @@ class Upstream:
         """
         async with self._follow("HEAD", self._file_url(repository, revision, path), token, to_file=False) as response:
             pass
-        found = response.headers
+        headers = response.headers
         if response.status_code not in REDIRECTS | {200}:
             return _refused(response)
-        commit, large = found.get("x-repo-commit", ""), "x-linked-etag" in found
-        etag = found.get("x-linked-etag" if large else "etag", "").removeprefix("W/").strip('"')
-        size = found.get("x-linked-size" if large else "content-length", "")
+        commit, large = headers.get("x-repo-commit", ""), "x-linked-etag" in headers
+        etag = headers.get("x-linked-etag" if large else "etag", "").removeprefix("W/").strip('"')
+        size = headers.get("x-linked-size" if large else "content-length", "")
         if not (commit and etag.isascii() and etag.replace("-", "").isalnum() and size.isdecimal()):
             raise UpstreamUnavailable(f"the upstream names no commit, ETag or size of {repository.id}/{path}")
         return FileHead(commit, etag, int(size), large)
@@ -270,10 +270,10 @@ def _origin(url: httpx2.URL) -> tuple[str, str, int]:
 
 
 def _refused(response: httpx2.Response) -> Answer:
-    found = response.headers
+    headers = response.headers
     return Answer(
         response.status_code,
-        error_code=found.get("x-error-code"),
-        error_message=found.get("x-error-message"),
-        commit=found.get("x-repo-commit"),
+        error_code=headers.get("x-error-code"),
+        error_message=headers.get("x-error-message"),
+        commit=headers.get("x-repo-commit"),
     )

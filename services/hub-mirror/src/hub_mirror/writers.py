@@ -17,7 +17,7 @@ def username(who: Reader) -> str:
 
 def own_tenants(mirror: Mirror, who: Reader) -> list[str]:
     """Those of the caller's that have repositories here."""
-    return [one for one in who.tenants if one in mirror.settings.tenants]
+    return [tenant for tenant in who.tenants if tenant in mirror.settings.tenants]
 
 
 def check_token(who: Reader) -> None:
@@ -51,6 +51,6 @@ async def writable(mirror: Mirror, who: Reader, target: Repository) -> Published
     check_token(who)
     if not mirror.is_tenants(target):
         raise refusal(403, f"{target.id} is a repository of the Hub: publish below the name of your tenant")
-    found = await find_published(mirror, who, target)
+    record = await find_published(mirror, who, target)
     check_member(mirror, who, target)
-    return found
+    return record

@@ -27,12 +27,12 @@ async def read_object(request: Request, limit: int) -> Json:
         if len(body) > limit:
             raise HTTPException(413, f"the body is longer than {limit} bytes; send less text in one request")
     try:
-        found = json.loads(bytes(body).decode())
+        content = json.loads(bytes(body).decode())
     except (ValueError, RecursionError):
         raise HTTPException(400, NOT_AN_OBJECT) from None
-    if not isinstance(found, dict):
+    if not isinstance(content, dict):
         raise HTTPException(400, NOT_AN_OBJECT)
-    return found
+    return content
 
 
 def written(body: Json) -> bytes:

@@ -37,14 +37,14 @@ class Cluster:
     @property
     def _client(self) -> AsyncClient:
         if self._made is None:
-            found = KubeConfig.from_file(self._kubeconfig) if self._kubeconfig else KubeConfig.from_service_account()
-            self._made = AsyncClient(config=found.get(), namespace=self._namespace)
+            config = KubeConfig.from_file(self._kubeconfig) if self._kubeconfig else KubeConfig.from_service_account()
+            self._made = AsyncClient(config=config.get(), namespace=self._namespace)
         return self._made
 
     async def replicas(self, deployment: str) -> int:
         """That its Deployment shall have."""
-        found = await self._client.get(Deployment.Scale, deployment)
-        return (found.spec.replicas if found.spec else 0) or 0
+        scale = await self._client.get(Deployment.Scale, deployment)
+        return (scale.spec.replicas if scale.spec else 0) or 0
 
     async def scale(self, deployment: str, replicas: int) -> None:
         """Sets the number of its pods."""
@@ -57,8 +57,8 @@ class Cluster:
         if pods:
             return state_of(pods)
         # an admission that refuses its pods, for instance
-        found = await self._client.get(Deployment, deployment)
-        for condition in (found.status.conditions if found.status else None) or ():
+        current = await self._client.get(Deployment, deployment)
+        for condition in (current.status.conditions if current.status else None) or ():
             if condition.type == "ReplicaFailure" and condition.status == "True":
                 return PodState("failed", condition.message or "its pod is refused")
         return PodState("starting")

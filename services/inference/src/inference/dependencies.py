@@ -34,14 +34,14 @@ ASKED = ENVELOPE.described(
 
 def models_of(request: Request) -> Models:
     """The models of the site."""
-    found: Models = request.app.state.models
-    return found
+    models: Models = request.app.state.models
+    return models
 
 
 def forwarder_of(request: Request) -> Forwarder:
     """What asks them."""
-    found: Forwarder = request.app.state.forwarder
-    return found
+    forwarder: Forwarder = request.app.state.forwarder
+    return forwarder
 
 
 async def read_body(request: Request, _: Person) -> Json:

@@ -120,11 +120,11 @@ class Forwarder:
             raise HTTPException(502, BROKEN, headers={"Retry-After": "1"}) from None
 
     async def _whole(self, answer: httpx2.Response) -> bytes:
-        found = bytearray()
+        content = bytearray()
         try:
             async for part in answer.aiter_bytes():
-                found += part
-                if len(found) > self._settings.answer_bytes:
+                content += part
+                if len(content) > self._settings.answer_bytes:
                     raise HTTPException(
                         502, f"the answer is longer than {self._settings.answer_bytes} bytes; ask for less"
                     )
@@ -132,7 +132,7 @@ class Forwarder:
             raise HTTPException(504, TOO_SLOW) from None
         except httpx2.HTTPError:
             raise HTTPException(502, BROKEN, headers={"Retry-After": "1"}) from None
-        return bytes(found)
+        return bytes(content)
 
     async def _events(self, runtime: Runtime, answer: httpx2.Response, events: Events) -> AsyncIterator[bytes]:
         try:
@@ -154,7 +154,7 @@ class Forwarder:
 
 
 def _usage(answer: bytes) -> Usage:
-    found = Usage()
+    usage = Usage()
     with suppress(ValueError, RecursionError):
-        found.read(json.loads(answer))
-    return found
+        usage.read(json.loads(answer))
+    return usage

@@ -46,9 +46,9 @@ def state_of(pods: list[Pod]) -> PodState:
     Pods that end do not count: their server may still answer, and will be gone in the middle of it.
     """
     alive = [pod for pod in pods if pod.metadata is not None and pod.metadata.deletionTimestamp is None]
-    found = [_state(pod) for pod in alive]
+    states = [_state(pod) for pod in alive]
     for phase in ("ready", "failed"):
-        for state in found:
+        for state in states:
             if state.phase == phase:
                 return state
     return PodState("starting")

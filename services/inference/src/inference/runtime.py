@@ -133,19 +133,19 @@ class Runtime:
                         await self._cluster.scale(self.model.deployment, 1)
                     self._counts.replicas.labels(self.model.id).set(1)
                     asked = True
-                found = await self._cluster.state(self.model.deployment)
+                pod = await self._cluster.state(self.model.deployment)
             except ERRORS as error:
-                found = PodState("failed", reason_of(error))
-            if found.phase == "ready" and await self._responds():
+                pod = PodState("failed", reason_of(error))
+            if pod.phase == "ready" and await self._responds():
                 self.state, self.reason = "ready", ""
                 return
             known = self.state == "failed"
-            if found.phase == "failed":
+            if pod.phase == "failed":
                 failed_since = failed_since or now
                 # a reason that was refused with before is not waited for again
                 if known or now - failed_since >= REASON_SECONDS:
-                    self.state, self.reason = "failed", found.reason
-                    raise Unavailable(f"model {self.model.id} does not start: {found.reason}", 30)
+                    self.state, self.reason = "failed", pod.reason
+                    raise Unavailable(f"model {self.model.id} does not start: {pod.reason}", 30)
             else:
                 failed_since = None
                 self.state, self.reason = "starting", ""
@@ -182,11 +182,11 @@ class Runtime:
         if not replicas:
             self.state, self.reason = "stopped", ""
             return
-        found = await self._cluster.state(self.model.deployment)
+        pod = await self._cluster.state(self.model.deployment)
         # a start or a stop may have begun meanwhile, and knows better
         if self._scaling.locked() or not (self._starting is None or self._starting.done()):
             return
-        self.state, self.reason = found.phase, found.reason
+        self.state, self.reason = pod.phase, pod.reason
 
     def _idle(self) -> bool:
         return not self._in_hand and time.monotonic() - self._used >= self.model.idle_seconds

@@ -32,8 +32,8 @@ class Usage:
 
 
 def _count(values: dict[str, Any], name: str) -> int:
-    found = values.get(name)
-    return found if isinstance(found, int) and found > 0 else 0
+    value = values.get(name)
+    return value if isinstance(value, int) and value > 0 else 0
 
 
 def ask_for_usage(body: dict[str, Any]) -> bool:
@@ -80,8 +80,8 @@ class Events:
         if b'"usage"' not in event and b'"details"' not in event:
             return True
         try:
-            found = json.loads(event.removeprefix(b"data:"))
+            chunk = json.loads(event.removeprefix(b"data:"))
         except (ValueError, RecursionError):
             return True
-        reports = self._usage.read(found)
-        return not (reports and self._hide and found.get("choices") == [])
+        reports = self._usage.read(chunk)
+        return not (reports and self._hide and chunk.get("choices") == [])

@@ -78,9 +78,9 @@ def account(api_server: ApiServer, upgrade: Upgrade, tmp_path_factory: pytest.Te
     content = yaml.safe_load(api_server.kubeconfig.read_text())
     token = api_server.kubectl("-n", NAMESPACE, "create", "token", "inference", "--duration=4h")
     content["users"][0]["user"] = {"token": token.strip()}
-    found = tmp_path_factory.mktemp("account") / "kubeconfig"
-    found.write_text(yaml.safe_dump(content))
-    return found
+    kubeconfig = tmp_path_factory.mktemp("account") / "kubeconfig"
+    kubeconfig.write_text(yaml.safe_dump(content))
+    return kubeconfig
 
 
 @pytest.fixture(scope="session")
@@ -89,8 +89,8 @@ def shared_controller(
 ) -> Iterator[Controller]:
     """What runs Deployments."""
     assert callable(upgrade)
-    with running_controller(api_server, NAMESPACE, tmp_path_factory.mktemp("controller")) as found:
-        yield found
+    with running_controller(api_server, NAMESPACE, tmp_path_factory.mktemp("controller")) as controller:
+        yield controller
 
 
 @pytest.fixture
@@ -174,8 +174,8 @@ def scripted_server() -> Iterator[Scripted]:
 @pytest.fixture(scope="session")
 def issuer() -> Iterator[Issuer]:
     """An issuer with one key."""
-    with running_issuer("inference") as found:
-        yield found
+    with running_issuer("inference") as running:
+        yield running
 
 
 @pytest.fixture(scope="session")
@@ -251,5 +251,5 @@ class Asker:
 
     def states(self) -> dict[str, str]:
         """Of the models."""
-        found = self("GET", "/v3/ml-hub/inference").json()["result"]["models"]
-        return {one["model_id"]: one["state"] for one in found}
+        models = self("GET", "/v3/ml-hub/inference").json()["result"]["models"]
+        return {model["model_id"]: model["state"] for model in models}

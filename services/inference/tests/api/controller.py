@@ -33,8 +33,8 @@ def crashed(message: str, reason: str = "Error") -> Object:
     """The status of a pod whose container has ended, and waits before it is started again."""
     ended = {"exitCode": 3, "reason": reason, "message": message}
     waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting"}}
-    one = {"state": waiting, "lastState": {"terminated": ended}, "ready": False}
-    return {**STARTING, "phase": "Running", "containerStatuses": [one]}
+    container = {"state": waiting, "lastState": {"terminated": ended}, "ready": False}
+    return {**STARTING, "phase": "Running", "containerStatuses": [container]}
 
 
 def not_pulled() -> Object:
@@ -82,8 +82,8 @@ class Controller:
 
     def replicas(self, name: str) -> int:
         """That a Deployment shall have."""
-        found = self.request("GET", f"/apis/apps/v1/namespaces/{self.namespace}/deployments/{name}")
-        replicas: int = found["spec"]["replicas"]
+        deployment = self.request("GET", f"/apis/apps/v1/namespaces/{self.namespace}/deployments/{name}")
+        replicas: int = deployment["spec"]["replicas"]
         return replicas
 
     def runs(self, name: str) -> bool:
@@ -129,7 +129,7 @@ class Controller:
     def _status(self, name: str) -> Object:
         status = self.status.get(name, READY)
         common = {"name": "model-server", "image": "", "imageID": "", "restartCount": 0}
-        containers = [{**common, **one} for one in status.get("containerStatuses", ())]
+        containers = [{**common, **container} for container in status.get("containerStatuses", ())]
         return {**status, "containerStatuses": containers or None}
 
 
@@ -142,11 +142,11 @@ def running_controller(server: ApiServer, namespace: str, directory: Path) -> It
     cluster = content["clusters"][0]["cluster"]
     ca = directory / "ca.crt"
     ca.write_bytes(base64.b64decode(cluster["certificate-authority-data"]))
-    found = Controller(cluster["server"], http, ca, namespace)
-    thread = threading.Thread(target=found.work, daemon=True)
+    controller = Controller(cluster["server"], http, ca, namespace)
+    thread = threading.Thread(target=controller.work, daemon=True)
     thread.start()
     try:
-        yield found
+        yield controller
     finally:
-        found.ended.set()
+        controller.ended.set()
         thread.join(60)

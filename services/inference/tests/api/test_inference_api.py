@@ -74,8 +74,8 @@ def metric(service: Service, name: str, **labels: str) -> float:
     port = re.search(r"INFERENCE_METRICS_PORT=(\d+)", Path(f"/proc/{service.process.pid}/environ").read_text())
     assert port
     text = requests.get(f"http://127.0.0.1:{port[1]}/metrics", timeout=30).text
-    found = [line for line in text.splitlines() if line.startswith(name + "{")]
-    chosen = [line for line in found if all(f'{key}="{value}"' in line for key, value in labels.items())]
+    lines = [line for line in text.splitlines() if line.startswith(name + "{")]
+    chosen = [line for line in lines if all(f'{key}="{value}"' in line for key, value in labels.items())]
     return sum(float(line.rpartition(" ")[2]) for line in chosen)
 
 
@@ -133,7 +133,7 @@ def test_models_of_others_are_not_there(api: Service, token: Token, controller: 
     for path in ("/v1/completions", "/v1/chat/completions", "/v1/embeddings"):
         assert eve("POST", path, {**body, "input": "one", "model": WORDS}).status_code == 404
     assert eve("GET", f"/v1/models/{WORDS}").status_code == 404
-    assert WORDS not in [one["id"] for one in eve("GET", "/v1/models").json()["data"]]
+    assert WORDS not in [model["id"] for model in eve("GET", "/v1/models").json()["data"]]
     assert WORDS not in eve("GET", "/v3/ml-hub/inference").text
     assert not controller.made
 
@@ -153,7 +153,7 @@ def test_concurrent_first_requests_start_it_once(ada: Asker, api: Service, contr
         eventually(lambda: metric(api, "inference_requests_in_hand", **by) == 20, SECONDS, "all requests wait")
         eventually(lambda: ada.states()[SCRIPTED] == "starting", SECONDS, "the list says that it starts")
         del controller.status[DEPLOYMENT]
-        assert [one.result().status_code for one in answers] == [200] * 20
+        assert [answer.result().status_code for answer in answers] == [200] * 20
     assert controller.made == [DEPLOYMENT]
     assert metric(api, "inference_model_starts_total", outcome="ready", **by) == 1
 
@@ -179,7 +179,7 @@ def test_more_requests_than_the_limit(start_api: StartApi, controller: Controlle
         assert (refused.status_code, refused.json()["status"]) == (429, "error")
         assert int(refused.headers["Retry-After"]) > 0
         controller.status.clear()
-        assert [one.result().status_code for one in waiting] == [200, 200]
+        assert [request.result().status_code for request in waiting] == [200, 200]
         assert ada.complete().status_code == 200
 
 

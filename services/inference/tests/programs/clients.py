@@ -28,7 +28,7 @@ def generated(url: str, model: str) -> dict[str, Any]:
     assert completion.usage is not None
     assert chunks[-1].usage is not None
     return {
-        "models": [one.id for one in client.models.list()],
+        "models": [model.id for model in client.models.list()],
         "completions": [[choice.text, choice.finish_reason] for choice in completion.choices],
         "tokens": [completion.usage.prompt_tokens, completion.usage.completion_tokens],
         "streamed": "".join(part.choices[0].text for part in parts),
@@ -49,13 +49,13 @@ def generated(url: str, model: str) -> dict[str, Any]:
 
 def _refused(client: openai.OpenAI, model: str) -> list[Any]:
     """How OpenAI's client names the errors."""
-    found: list[Any] = []
+    errors: list[Any] = []
     for arguments in ({"model": "another"}, {"max_tokens": 1_000_000}, {"prompt": "long " * 5000}):
         try:
             client.completions.create(**{"model": model, "prompt": PROMPT, **arguments})
         except openai.APIStatusError as error:
-            found.append([type(error).__name__, error.code, error.param])
-    return found
+            errors.append([type(error).__name__, error.code, error.param])
+    return errors
 
 
 def embedded(url: str, model: str) -> dict[str, Any]:
@@ -64,7 +64,7 @@ def embedded(url: str, model: str) -> dict[str, Any]:
     packed = client.embeddings.create(model=model, input=["one two three four five", "six"])
     plain = client.embeddings.create(model=model, input="six", encoding_format="float")
     return {
-        "packed": [one.embedding for one in packed.data],
+        "packed": [item.embedding for item in packed.data],
         "plain": plain.data[0].embedding,
         "tokens": packed.usage.prompt_tokens,
         "inference_client": InferenceClient(model=url).feature_extraction("six").tolist(),

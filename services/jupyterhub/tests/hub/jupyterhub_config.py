@@ -25,10 +25,10 @@ VALUES = GIVEN["values"]
 
 def get_config(key: str) -> Any:
     """As upstream's."""
-    found = VALUES
+    value = VALUES
     for step in key.split("."):
-        found = found[step]
-    return found
+        value = value[step]
+    return value
 
 
 class RecordingSpawner(SiteSpawner):  # type: ignore[misc]
@@ -77,9 +77,9 @@ class RecordingSpawner(SiteSpawner):  # type: ignore[misc]
 
     @property
     def pod_reflector(self) -> Any:
-        found = {file.stem: json.loads(file.read_text()) for file in DIRECTORY.glob("*.kubernetes")}
-        names = {name: self.pod_name if name == self.user.name else name for name in found}
-        return SimpleNamespace(pods={f"{self.namespace}/{names[name]}": pod for name, pod in found.items()})
+        pods = {file.stem: json.loads(file.read_text()) for file in DIRECTORY.glob("*.kubernetes")}
+        names = {name: self.pod_name if name == self.user.name else name for name in pods}
+        return SimpleNamespace(pods={f"{self.namespace}/{names[name]}": pod for name, pod in pods.items()})
 
     async def _start_watching_events(self) -> None:
         """There is no Kubernetes."""

@@ -85,12 +85,12 @@ class Desired:
     @property
     def people(self) -> dict[str, Person]:
         """By name; who is in two tenants has the address that is named."""
-        found: dict[str, Person] = {}
+        by_name: dict[str, Person] = {}
         for tenant in self.tenants:
             for person in tenant.members + tenant.administrators:
-                if person.email or person.name not in found:
-                    found[person.name] = person
-        return found
+                if person.email or person.name not in by_name:
+                    by_name[person.name] = person
+        return by_name
 
 
 def _client(entry: dict[str, Any]) -> Client:

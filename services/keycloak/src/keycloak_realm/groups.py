@@ -26,9 +26,9 @@ def reconcile(api: Api, desired: Desired) -> list[str]:
         group = _child(api, root, f"{ROOT}/{tenant.name}")
         _members(api, group, {person.name for person in tenant.members} | administrators, users)
         _members(api, _child(api, group, f"{ROOT}/{tenant.name}/{ADMINISTRATORS}"), administrators, users)
-    wanted = {tenant.name for tenant in desired.tenants}
+    names = {tenant.name for tenant in desired.tenants}
     for group in api.get(f"/groups/{root['id']}/children", max=10_000):
-        if group["name"] not in wanted:
+        if group["name"] not in names:
             api.delete(f"/groups/{group['id']}")
     return problems
 
@@ -45,22 +45,22 @@ def by_path(api: Api, path: str) -> Json | None:
 
 def user(api: Api, name: str) -> Json | None:
     """The user of that name, None where there is none."""
-    found = api.get("/users", username=name, exact="true")
-    return found[0] if found else None
+    users = api.get("/users", username=name, exact="true")
+    return users[0] if users else None
 
 
 def _users(api: Api, desired: Desired) -> tuple[dict[str, str], list[str]]:
     """Ids by name of the users, made without a password where there are none; what Keycloak refused."""
     live = {name: found for name in desired.people if (found := user(api, name)) is not None}
     stale = {
-        name: one
-        for name, one in live.items()
-        if (email := desired.people[name].email) and email.lower() != one.get("email", "")
+        name: user
+        for name, user in live.items()
+        if (email := desired.people[name].email) and email.lower() != user.get("email", "")
     }
-    wanted = {person.email.lower() for person in desired.people.values()}
+    emails = {person.email.lower() for person in desired.people.values()}
     ids, problems = {}, []
     # users may have each other's new address: all of these are free before one is given
-    steps = [(name, FREE.format(id=one["id"])) for name, one in stale.items() if one.get("email") in wanted]
+    steps = [(name, FREE.format(id=user["id"])) for name, user in stale.items() if user.get("email") in emails]
     steps += [(name, desired.people[name].email) for name in desired.people]
     for name, email in steps:
         try:
@@ -84,21 +84,21 @@ def new_user(person: Person) -> Json:
 
 
 def _child(api: Api, parent: Json, path: str) -> Json:
-    found = by_path(api, path)
-    if found is None:
+    group = by_path(api, path)
+    if group is None:
         api.post(f"/groups/{parent['id']}/children", {"name": path.rpartition("/")[2]})
-        found = by_path(api, path)
-    return found
+        group = by_path(api, path)
+    return group
 
 
-def _members(api: Api, group: Json, wanted: set[str], users: dict[str, str]) -> None:
+def _members(api: Api, group: Json, desired: set[str], users: dict[str, str]) -> None:
     attributes = group.get("attributes", {})
     before = set(attributes.get(NAMED, []))
-    present = {one["username"]: one["id"] for one in api.get(f"/groups/{group['id']}/members", max=100_000)}
-    for name in sorted((wanted & users.keys()) - present.keys()):
+    present = {member["username"]: member["id"] for member in api.get(f"/groups/{group['id']}/members", max=100_000)}
+    for name in sorted((desired & users.keys()) - present.keys()):
         api.put(f"/users/{users[name]}/groups/{group['id']}")
-    for name in sorted((before - wanted) & present.keys()):
+    for name in sorted((before - desired) & present.keys()):
         api.delete(f"/users/{present[name]}/groups/{group['id']}")
-    if before != wanted:
-        body = {"name": group["name"], "attributes": {**attributes, NAMED: sorted(wanted)}}
+    if before != desired:
+        body = {"name": group["name"], "attributes": {**attributes, NAMED: sorted(desired)}}
         api.put(f"/groups/{group['id']}", body)

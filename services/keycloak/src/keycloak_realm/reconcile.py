@@ -75,7 +75,7 @@ def _realm(api: Api, desired: Desired) -> None:
         if error.status != 404:
             raise
         # with its keys, or Keycloak would make some of its own that sign
-        keys = [{k: v for k, v in one.items() if k != "providerType"} for one in _key_providers(desired)]
+        keys = [{k: v for k, v in provider.items() if k != "providerType"} for provider in _key_providers(desired)]
         api.request("POST", "/admin/realms", settings | {"components": {KEYS: keys}})
         return
     if any(live.get(key) != value for key, value in settings.items()):
@@ -105,8 +105,8 @@ def _rsa(pem: str, priority: str, *, active: bool) -> Json:
 def _keys(api: Api, desired: Desired) -> None:
     """The current key signs; the one before is published; others of ours go."""
     live = {entry["name"]: entry for entry in api.get("/components", type=KEYS)}
-    wanted = {entry["name"]: entry for entry in _key_providers(desired)}
-    for name, entry in wanted.items():
+    providers = {entry["name"]: entry for entry in _key_providers(desired)}
+    for name, entry in providers.items():
         if name not in live:
             api.post("/components", entry)
             continue
@@ -114,7 +114,7 @@ def _keys(api: Api, desired: Desired) -> None:
         if any(shown.get(key) != entry["config"][key] for key in ("active", "enabled", "priority")):
             api.put(f"/components/{live[name]['id']}", live[name] | {"config": entry["config"]})
     for name, entry in live.items():
-        if name not in wanted and (name.startswith("signing-") or name == "rsa-generated"):
+        if name not in providers and (name.startswith("signing-") or name == "rsa-generated"):
             api.delete(f"/components/{entry['id']}")
 
 
@@ -129,7 +129,7 @@ def _profile(api: Api) -> None:
 
 def _scopes(api: Api, desired: Desired) -> None:
     live = {scope["name"]: scope for scope in api.get("/client-scopes")}
-    wanted: dict[str, tuple[Json, list[Json]]] = {
+    scopes: dict[str, tuple[Json, list[Json]]] = {
         "groups": (GROUPS_SCOPE, [GROUPS_MAPPER]),
         tapis_claims.SCOPE["name"]: (tapis_claims.SCOPE, tapis_claims.mappers(desired.title)),
     }
@@ -139,20 +139,20 @@ def _scopes(api: Api, desired: Desired) -> None:
         config = {"included.custom.audience": audience, "access.token.claim": "true", "id.token.claim": "false"}
         config["introspection.token.claim"] = "true"
         mapper = {"name": "audience", "protocol": "openid-connect", "protocolMapper": "oidc-audience-mapper"}
-        wanted[name] = (scope, [{**mapper, "config": config}])
-    for name, (scope, mappers) in wanted.items():
+        scopes[name] = (scope, [{**mapper, "config": config}])
+    for name, (scope, mappers) in scopes.items():
         if name not in live:
             api.post("/client-scopes", {**scope, "protocolMappers": mappers})
             continue
-        found = {one["name"]: one for one in live[name].get("protocolMappers", [])}
+        existing = {entry["name"]: entry for entry in live[name].get("protocolMappers", [])}
         path = f"/client-scopes/{live[name]['id']}/protocol-mappers/models"
         for mapper in mappers:
-            if mapper["name"] not in found:
+            if mapper["name"] not in existing:
                 api.post(path, mapper)
-            elif not _covers(found[mapper["name"]], mapper):
-                api.put(f"{path}/{found[mapper['name']]['id']}", {**found[mapper["name"]], **mapper})
+            elif not _covers(existing[mapper["name"]], mapper):
+                api.put(f"{path}/{existing[mapper['name']]['id']}", {**existing[mapper["name"]], **mapper})
     for name, scope in live.items():
-        if name.startswith(audience_scope("")) and name not in wanted:
+        if name.startswith(audience_scope("")) and name not in scopes:
             api.delete(f"/client-scopes/{scope['id']}")
 
 
@@ -166,20 +166,20 @@ def _clients(api: Api, desired: Desired) -> None:
     if "groups" not in account["defaultClientScopes"]:
         api.put(f"/clients/{account['id']}/default-client-scopes/{scopes['groups']}", {})
     for client in desired.clients:
-        wanted = representation(client)
+        body = representation(client)
         if client.id not in live:
-            api.post("/clients", wanted)
+            api.post("/clients", body)
             continue
-        found = live[client.id]
-        path = f"/clients/{found['id']}"
+        current = live[client.id]
+        path = f"/clients/{current['id']}"
         lists = {"defaultClientScopes": "default-client-scopes", "optionalClientScopes": "optional-client-scopes"}
-        if not _covers(found, {key: value for key, value in wanted.items() if key not in lists}):
-            attributes = {**found.get("attributes", {}), **wanted["attributes"]}
-            api.put(path, {**found, **wanted, "attributes": attributes})
+        if not _covers(current, {key: value for key, value in body.items() if key not in lists}):
+            attributes = {**current.get("attributes", {}), **body["attributes"]}
+            api.put(path, {**current, **body, "attributes": attributes})
         for key, folder in lists.items():
-            for name in set(wanted[key]) - set(found.get(key, [])):
+            for name in set(body[key]) - set(current.get(key, [])):
                 api.put(f"{path}/{folder}/{scopes[name]}", {})
-            for name in set(found.get(key, [])) - set(wanted[key]):
+            for name in set(current.get(key, [])) - set(body[key]):
                 api.delete(f"{path}/{folder}/{scopes[name]}")
     ids = {client.id for client in desired.clients}
     for name, client in live.items():
@@ -224,11 +224,11 @@ def representation(client: Client) -> dict[str, Any]:
     }
 
 
-def _covers(live: Json, wanted: Json) -> bool:
+def _covers(live: Json, desired: Json) -> bool:
     """Whether the desired state is reached; of maps, only the desired keys count."""
-    if isinstance(wanted, dict):
-        return isinstance(live, dict) and all(_covers(live.get(key), value) for key, value in wanted.items())
-    if isinstance(wanted, list):
-        return isinstance(live, list) and sorted(live) == sorted(wanted)
+    if isinstance(desired, dict):
+        return isinstance(live, dict) and all(_covers(live.get(key), value) for key, value in desired.items())
+    if isinstance(desired, list):
+        return isinstance(live, list) and sorted(live) == sorted(desired)
     # Keycloak leaves out what is empty
-    return bool(live == wanted or (wanted == "" and live is None))
+    return bool(live == desired or (desired == "" and live is None))

@@ -17,24 +17,24 @@ class UserProblem(Exception):
 
 def listed(api: Api) -> list[Json]:
     """Every user, by name, with tenants and whether a password is set."""
-    found = []
+    users = []
     for user in api.get("/users", max=100_000, briefRepresentation="true"):
         if user["username"].startswith("service-account-"):
             continue
         paths = [group["path"] for group in api.get(f"/users/{user['id']}/groups", max=1000)]
         admin = f"/{groups.ADMINISTRATORS}"
         credentials = api.get(f"/users/{user['id']}/credentials")
-        found.append(
+        users.append(
             {
                 "name": user["username"],
                 "email": user.get("email", ""),
                 "tenants": _tenants(path for path in paths if not path.endswith(admin)),
                 "principal_investigator_of": _tenants(p.removesuffix(admin) for p in paths if p.endswith(admin)),
                 "enabled": user["enabled"],
-                "password": any(one["type"] == "password" for one in credentials),
+                "password": any(credential["type"] == "password" for credential in credentials),
             }
         )
-    return sorted(found, key=lambda user: str(user["name"]))
+    return sorted(users, key=lambda user: str(user["name"]))
 
 
 def without_group(api: Api, desired: Desired) -> list[str]:
@@ -43,7 +43,7 @@ def without_group(api: Api, desired: Desired) -> list[str]:
     tenants = api.get(f"/groups/{root['id']}/children", max=10_000) if root else []
     known = set(desired.people)
     for tenant in tenants:
-        known |= {one["username"] for one in api.get(f"/groups/{tenant['id']}/members", max=100_000)}
+        known |= {member["username"] for member in api.get(f"/groups/{tenant['id']}/members", max=100_000)}
     return sorted(
         user["username"]
         for user in api.get("/users", enabled="true", max=100_000, briefRepresentation="true")
@@ -69,14 +69,14 @@ def add(api: Api, person: Person, tenants: list[str], administered: list[str], p
         raise UserProblem(f"{person.email} is the address of another user")
     paths = [f"{groups.ROOT}/{name}" for name in dict.fromkeys([*tenants, *administered])]
     paths += [f"{groups.ROOT}/{name}/{groups.ADMINISTRATORS}" for name in administered]
-    found = []
+    memberships = []
     for path in paths:
         group = groups.by_path(api, path)
         if group is None:
             raise UserProblem(f"no tenant {path.split('/')[1]}")
-        found.append(group)
+        memberships.append(group)
     identifier = api.post("/users", groups.new_user(person))
-    for group in found:
+    for group in memberships:
         api.put(f"/users/{identifier}/groups/{group['id']}")
     _set_password(api, identifier, password)
 

@@ -53,10 +53,10 @@ class Endpoint:
         Raises:
             EndpointUnavailable: it did not respond as a hub does.
         """
-        found = await self._read_json(info_path(kind, repository), LARGEST["info"])
-        if found is not None and not isinstance(found, dict):
+        body = await self._read_json(info_path(kind, repository), LARGEST["info"])
+        if body is not None and not isinstance(body, dict):
             raise EndpointUnavailable(f"{self._url}: its response is not a JSON object")
-        return found
+        return body
 
     async def sizes(self, kind: str, repository: str) -> dict[str, int] | None:
         """Bytes of the repository's files, by their names; of many files, those of the hub's first page.
@@ -65,13 +65,13 @@ class Endpoint:
             AccessNeeded: the repository is gated.
             EndpointUnavailable: it did not respond as a hub does.
         """
-        found = await self._read_json(tree_path(kind, repository), LARGEST["sizes"])
-        if found is None:
+        tree = await self._read_json(tree_path(kind, repository), LARGEST["sizes"])
+        if tree is None:
             return None
-        if not isinstance(found, list):
+        if not isinstance(tree, list):
             raise EndpointUnavailable(f"{self._url}: its response is not a JSON list")
-        entries = (one for one in found if isinstance(one, dict) and one.get("type") == "file")
-        sizes = ((one.get("path"), one.get("size")) for one in entries)
+        entries = (entry for entry in tree if isinstance(entry, dict) and entry.get("type") == "file")
+        sizes = ((entry.get("path"), entry.get("size")) for entry in entries)
         return {path: size for path, size in sizes if is_file(path) and type(size) is int and size >= 0}
 
     async def card(self, kind: str, repository: str) -> str | None:

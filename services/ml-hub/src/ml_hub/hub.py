@@ -108,10 +108,10 @@ class Hub:
     async def _stored_one(self, engine: AsyncEngine, kind: Kind, repository: str, part: Part) -> Fetched | None:
         """What is stored, stale if it is older than it should be."""
         async with engine.connect() as connection:
-            found = await _stored(connection, kind, repository, part)
-        if found is None:
+            stored = await _stored(connection, kind, repository, part)
+        if stored is None:
             return None
-        return replace(found, stale=datetime.now(UTC) - found.at >= self._fresh)
+        return replace(stored, stale=datetime.now(UTC) - stored.at >= self._fresh)
 
 
 def _key(kind: Kind, repository: str, part: Part) -> dict[str, str]:

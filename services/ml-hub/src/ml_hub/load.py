@@ -91,4 +91,4 @@ def load(engine: Engine, records: Mapping[str, Iterable[Record]], *, prune: bool
     """
     with engine.begin() as connection:
         migrations.lock(connection)
-        return {name: _load(connection, CATALOGUE[name], found, prune=prune) for name, found in records.items()}
+        return {name: _load(connection, CATALOGUE[name], rows, prune=prune) for name, rows in records.items()}

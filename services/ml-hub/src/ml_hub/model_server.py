@@ -85,7 +85,7 @@ class ModelServer:
             NoAnswer.
         """
         response = await self._send("GET", self._url, token, STATE_SECONDS)
-        return {one.model_id: one for one in _read(_States, response).result.models}
+        return {model.model_id: model for model in _read(_States, response).result.models}
 
     async def ask(self, token: str, model_id: str, prompt: str) -> str:
         """The text that a model answers; a stopped model is started.

@@ -47,13 +47,13 @@ class Filter(ABC):
 
     def conditions(self) -> list[ColumnElement[bool]]:
         """As SQL; each is served by an index."""
-        found = [column == value for column, value in self.columns() if value is not None]
-        found += [column.contains([value]) for column, value in self.lists() if value is not None]
+        clauses = [column == value for column, value in self.columns() if value is not None]
+        clauses += [column.contains([value]) for column, value in self.lists() if value is not None]
         if self.search is not None:
             # every word must begin a word of the entry; quotes are not needed: words hold letters and digits only
             query = " & ".join(f"{word}:*" for word in words(self.search))
-            found.append(self.table.c.search.op("@@")(func.to_tsquery("simple", query)) if query else literal(False))
-        return found
+            clauses.append(self.table.c.search.op("@@")(func.to_tsquery("simple", query)) if query else literal(False))
+        return clauses
 
 
 @dataclass(frozen=True)

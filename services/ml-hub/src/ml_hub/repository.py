@@ -50,7 +50,7 @@ class Repository:
         siblings = self.sequence("siblings")
         if siblings is None:
             return None
-        names = (one.get("rfilename") for one in siblings if isinstance(one, dict))
+        names = (sibling.get("rfilename") for sibling in siblings if isinstance(sibling, dict))
         return [name for name in names if is_file(name)]
 
     def mapping(self, name: str) -> dict[str, Any] | None:
@@ -113,19 +113,19 @@ async def find(request: Request, kind: Kind, repository: str) -> Repository:
         row = await queries.get_entry(connection, CATALOGUE[kind], repository)
     known = None if row is None else dict(row)
     try:
-        found = await read_hub(request, kind, repository, "info")
+        info = await read_hub(request, kind, repository, "info")
     except HTTPException as error:
         if known is None:
             raise
         silent = error.status_code == HTTPStatus.SERVICE_UNAVAILABLE
         return Repository(kind, repository, known, metadata={"source": "catalogue", "stale": silent})
-    if found is None or found.content is None:
+    if info is None or info.content is None:
         if known is None:
-            one = SINGULAR[kind]
-            raise HTTPException(404, f"there is no {one} {repository!r}; /v3/ml-hub/{kind}?search= finds its name")
+            noun = SINGULAR[kind]
+            raise HTTPException(404, f"there is no {noun} {repository!r}; /v3/ml-hub/{kind}?search= finds its name")
         return Repository(kind, repository, known)
-    entry = known if known is not None else _record(kind, repository, found.content)
-    return Repository(kind, repository, entry, found.content, found.described)
+    entry = known if known is not None else _record(kind, repository, info.content)
+    return Repository(kind, repository, entry, info.content, info.described)
 
 
 def _record(kind: Kind, repository: str, info: dict[str, Any]) -> dict[str, Any]:

@@ -38,12 +38,12 @@ def read_file(file: Path) -> dict[str, list[Record]]:
     except ValueError as error:
         raise CatalogueError(f"{file}: {error}") from error
     problems: list[str] = []
-    found = {kind: _records(file, kind, lists[kind], problems) for kind in KINDS}
+    by_kind = {kind: _records(file, kind, lists[kind], problems) for kind in KINDS}
     if problems:
         more = len(problems) - MAXIMUM_SHOWN_ERRORS
         shown = problems[:MAXIMUM_SHOWN_ERRORS] + ([f"… and {more} more"] if more > 0 else [])
         raise CatalogueError("\n".join(shown))
-    return found
+    return by_kind
 
 
 def _records(file: Path, kind: str, listed: list[object], problems: list[str]) -> list[Record]:
@@ -117,13 +117,13 @@ def _listed(endpoint: str, infos: Iterable[Any], record: type[ModelRecord] | typ
                 continue
             seen.add(info.id)
             try:
-                found = record.from_hub(info)
+                entry = record.from_hub(info)
             except ValidationError as error:
                 skipped += 1
                 why = "; ".join(_shown(e) for e in error.errors())
                 _log.warning("%.80r is skipped: %s", info.id, why)
                 continue
-            yield found
+            yield entry
     except (HfHubHTTPError, httpx2.HTTPError, OSError) as error:
         raise CatalogueError(f"{endpoint}: does not respond as a hub does: {error}") from error
     if skipped:

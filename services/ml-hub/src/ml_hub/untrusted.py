@@ -35,7 +35,7 @@ def _cleaned(value: Any, depth: int) -> Any:
     if isinstance(value, (list, dict)) and depth == 0:
         return None
     if isinstance(value, list):
-        return [_cleaned(one, depth - 1) for one in value]
+        return [_cleaned(item, depth - 1) for item in value]
     if isinstance(value, dict):
-        return {_cleaned(key, 0): _cleaned(one, depth - 1) for key, one in value.items()}
+        return {_cleaned(key, 0): _cleaned(item, depth - 1) for key, item in value.items()}
     return value

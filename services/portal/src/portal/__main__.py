@@ -72,10 +72,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """A file, or 404."""
-        found = self.server.answer(self.path.split("?", 1)[0])
-        kind, text = found or ("text/plain", "not found\n")
+        answer = self.server.answer(self.path.split("?", 1)[0])
+        kind, text = answer or ("text/plain", "not found\n")
         body = text.encode()
-        self.send_response(404 if found is None else 200)
+        self.send_response(404 if answer is None else 200)
         self.send_header("Content-Type", f"{kind}; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
         self.send_header("Cache-Control", "max-age=300" if kind in FILES.values() else "no-store")
@@ -93,7 +93,7 @@ class Handler(BaseHTTPRequestHandler):
 
 def targets(page: dict[str, Any]) -> list[Target]:
     """What is probed, in the order of the page: services with a name at the load balancer."""
-    return [Target(one["host"], one["health"]) for one in page["services"] if "host" in one]
+    return [Target(service["host"], service["health"]) for service in page["services"] if "host" in service]
 
 
 def main() -> None:

@@ -22,7 +22,7 @@ def render(page: dict[str, Any], states: Iterable[State], checked: int) -> str:
         checked: when, in seconds since 1970; 0: never.
     """
     known = iter(states)
-    cards = "".join(_card(one, next(known) if "host" in one else None) for one in page["services"])
+    cards = "".join(_card(service, next(known) if "host" in service else None) for service in page["services"])
     when = f"{datetime.datetime.fromtimestamp(checked, datetime.UTC):%H:%M} UTC" if checked else "not yet"
     template = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8"))
     return template.substitute(

@@ -111,8 +111,8 @@ class Monitor:
         """Probes every service once, all at one time."""
         if self._targets:
             with ThreadPoolExecutor(len(self._targets)) as pool:
-                found = list(pool.map(lambda target: probe(target, self._entrance), self._targets))
-            self._answers = dict(zip(self._targets, found, strict=True))
+                answers = list(pool.map(lambda target: probe(target, self._entrance), self._targets))
+            self._answers = dict(zip(self._targets, answers, strict=True))
         self._checked = time.time()
 
     def answers(self) -> Mapping[Target, Answer]:

@@ -51,11 +51,11 @@ class Shared:
         """
         query = select(*self.table.columns).where(self._key(self.table) == name, *self._present())
         row = (await connection.execute(query.with_for_update() if change else query)).mappings().one_or_none()
-        found = row and await self.level(connection, name, caller.username)
-        if row is None or not found or row["tenant"] not in caller.tenants:
+        granted = row and await self.level(connection, name, caller.username)
+        if row is None or not granted or row["tenant"] not in caller.tenants:
             raise HTTPException(404, f"there is no {self.kind} {name}, or you have no permission for it")
-        if LEVELS.index(found) < LEVELS.index(level):
-            raise HTTPException(403, f"{self.kind} {name}: this needs the permission {level}, and you have {found}")
+        if LEVELS.index(granted) < LEVELS.index(level):
+            raise HTTPException(403, f"{self.kind} {name}: this needs the permission {level}, and you have {granted}")
         return row
 
     def visible(self, caller: Caller) -> Select[Any]:

@@ -53,8 +53,8 @@ class Published(NamedTuple):
     @classmethod
     def of(cls, manifest: Manifest) -> Published:
         """What it will be once it is applied."""
-        found = manifest["metadata"]
-        return cls(manifest["kind"], found["name"], found["annotations"][RUN_ANNOTATION])
+        metadata = manifest["metadata"]
+        return cls(manifest["kind"], metadata["name"], metadata["annotations"][RUN_ANNOTATION])
 
 
 class Refused(Exception):
@@ -82,13 +82,13 @@ class Cluster:
 
     def published(self, tenant: str) -> dict[str, set[Published]]:
         """What there is beside the Pods, by pod id."""
-        found: dict[str, set[Published]] = {}
+        by_pod: dict[str, set[Published]] = {}
         for kind, resource in PUBLISHED.items():
             for pod_id, item in self._listed(resource, tenant):
                 if f"{item.metadata.name}-".startswith(f"{object_name(pod_id)}-"):
                     run = (item.metadata.annotations or {}).get(RUN_ANNOTATION, "")
-                    found.setdefault(pod_id, set()).add(Published(kind, item.metadata.name, run))
-        return found
+                    by_pod.setdefault(pod_id, set()).add(Published(kind, item.metadata.name, run))
+        return by_pod
 
     def _listed(self, kind: Any, tenant: str) -> Iterator[tuple[str, Any]]:
         for item in self._client.list(kind, namespace=tenant, labels={**LABELS}):
@@ -117,13 +117,13 @@ class Cluster:
         with _gone():
             self._client.delete(Pod, object_name(pod_id), namespace=tenant, grace_period=GRACE_SECONDS)
 
-    def unpublish(self, tenant: str, found: set[Published]) -> None:
+    def unpublish(self, tenant: str, objects: set[Published]) -> None:
         """Removes objects; what refers to another goes before it."""
         for kind, resource in PUBLISHED.items():
-            for one in found:
-                if one.kind == kind:
+            for item in objects:
+                if item.kind == kind:
                     with _gone():
-                        self._client.delete(resource, one.name, namespace=tenant)
+                        self._client.delete(resource, item.name, namespace=tenant)
 
     def log(self, tenant: str, pod_id: str) -> str:
         """The end of a Pod's log; empty where it has none."""

@@ -34,8 +34,8 @@ def copy(source: int, parts: Sequence[str], target: int, to: Sequence[str]) -> i
             if parts and not stat.S_ISDIR(os.stat(parts[-1], dir_fd=parent, follow_symlinks=False).st_mode):
                 with folder(target, to[:-1], create=True) as own:
                     return _copy_file(parent, parts[-1], own, to[-1])
-        with folder(source, parts) as found, folder(target, to, create=True) as own:
-            return _copy_folder(found, own, f"{path}/" if path else "", 0)
+        with folder(source, parts) as origin, folder(target, to, create=True) as own:
+            return _copy_folder(origin, own, f"{path}/" if path else "", 0)
     except (OSError, Unsuitable) as error:
         raise CopyFailed(f"{path or 'the volume'}: {reason(error)}") from error
 

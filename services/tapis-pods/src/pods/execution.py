@@ -66,8 +66,8 @@ class Output:
 
     def take(self) -> str:
         """What was written since the last time."""
-        found, self._parts = b"".join(self._parts).decode(errors="replace"), []
-        return found
+        text, self._parts = b"".join(self._parts).decode(errors="replace"), []
+        return text
 
 
 @dataclass(frozen=True)
@@ -153,15 +153,15 @@ class Executor:
         await self._check(tenant, name, run)
         stdout, stderr = Output(), Output()
         end = time.monotonic() + total_seconds
-        found: list[Execution] = []
+        executions: list[Execution] = []
         for command in commands:
             seconds = min(command_seconds, end - time.monotonic())
             if seconds <= 0:
                 break
-            found.append(await self._execute(tenant, name, command, seconds, stdout, stderr))
-            if stop_at_failure and not found[-1].success:
+            executions.append(await self._execute(tenant, name, command, seconds, stdout, stderr))
+            if stop_at_failure and not executions[-1].success:
                 break
-        return found
+        return executions
 
     async def _check(self, tenant: str, name: str, run: int) -> None:
         try:

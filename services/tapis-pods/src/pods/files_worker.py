@@ -69,10 +69,10 @@ def work(connection: Connection, storage: Storage) -> bool:
         for table in (volumes, snapshots)
         for name, tenant in connection.execute(select(_key(table), table.c.tenant).where(table.c.deleted)).all()
     ]
-    wanted = select(snapshots).where(snapshots.c.status == "CREATING", snapshots.c.deleted.is_(False))
-    for row in connection.execute(wanted.order_by(snapshots.c.creation_ts)).mappings().all():
+    query = select(snapshots).where(snapshots.c.status == "CREATING", snapshots.c.deleted.is_(False))
+    for row in connection.execute(query.order_by(snapshots.c.creation_ts)).mappings().all():
         _make(connection, storage, row)
-    removed = [_remove(connection, storage, *one) for one in ended]
+    removed = [_remove(connection, storage, *entry) for entry in ended]
     return all(removed)
 
 
@@ -109,9 +109,9 @@ def _make(connection: Connection, storage: Storage, row: RowMapping) -> None:
 def _copied(storage: Storage, row: RowMapping) -> int:
     """Makes a snapshot's files, unless they are there; returns their bytes."""
     name, tenant, to = row["snapshot_id"], row["tenant"], FOLDERS[SNAPSHOTS.kind]
-    with suppress(FileNotFoundError), storage.open(tenant, to, name) as found:
+    with suppress(FileNotFoundError), storage.open(tenant, to, name) as descriptor:
         # complete, by a process that ended before it could record that
-        return _size(found)
+        return _size(descriptor)
     with (
         storage.open(tenant, FOLDERS[VOLUMES.kind], row["source_volume_id"]) as source,
         storage.partial(tenant, "snapshot") as (parent, partial),
@@ -124,8 +124,8 @@ def _copied(storage: Storage, row: RowMapping) -> int:
         return size
 
 
-def _size(found: int) -> int:
-    return sum(entry.state.st_size for entry in walk(found))
+def _size(descriptor: int) -> int:
+    return sum(entry.state.st_size for entry in walk(descriptor))
 
 
 def _storable(text: str) -> str:

@@ -71,9 +71,9 @@ def _made(parent: int, name: str) -> bool:
     return False
 
 
-def names_in(found: int) -> list[str]:
+def names_in(descriptor: int) -> list[str]:
     """Of all that is in a folder."""
-    with os.scandir(found) as entries:
+    with os.scandir(descriptor) as entries:
         return [entry.name for entry in entries]
 
 
@@ -151,8 +151,8 @@ def walk(start: int, prefix: str = "", depth: int = 0, most: int = 100_000) -> I
         depth: of the folder; at DEEPEST, those in it are not read.
         most: entries that are read of one folder.
     """
-    with os.scandir(start) as found:
-        names = sorted(entry.name for entry in islice(found, most))
+    with os.scandir(start) as entries:
+        names = sorted(entry.name for entry in islice(entries, most))
     for name in names:
         try:
             state = os.stat(name, dir_fd=start, follow_symlinks=False)

@@ -74,7 +74,7 @@ class IdleGpus:
                 return
             self._next = time.monotonic() + self._seconds
             chosen, now = self._chosen(), datetime.now(UTC)
-            measured = [(row, one) for row, one in chosen if _whole(row, one, now)]
+            measured = [(row, resources) for row, resources in chosen if _whole(row, resources, now)]
             if not self._url or not measured:
                 self._judge_all(chosen, {})
                 return
@@ -85,12 +85,12 @@ class IdleGpus:
             return
         self._asked = None
         try:
-            found = query.result()
+            utilization = query.result()
         except NoAnswer as error:
             # warnings stay; no pod is stopped by this pass
             log.warning("GPUs of pods are not measured", reason=str(error))
             return
-        self._judge_all(chosen, found)
+        self._judge_all(chosen, utilization)
 
     def _chosen(self) -> Chosen:
         """Pods that run with a minimum, or were warned, with their limits as they are now and the GPUs of the run."""
@@ -101,15 +101,15 @@ class IdleGpus:
             pods.c.deleted.is_(False),
             or_(minimum > 0, pods.c.gpu_idle_stop_ts.is_not(None)),
         )
-        found = []
+        chosen = []
         for row in self._connection.execute(statement).mappings():
             try:
                 resources = PodSpec.model_validate(row["spec"]).resources
                 gpus = PodSpec.model_validate(row["run_spec"] or row["spec"]).resources.gpus
             except ValueError:
                 continue  # the pod's status shows what is wrong
-            found.append((row, resources.model_copy(update={"gpus": gpus})))
-        return found
+            chosen.append((row, resources.model_copy(update={"gpus": gpus})))
+        return chosen
 
     def _utilization(self, chosen: Sequence[tuple[RowMapping, Resources]]) -> Utilization:
         """Of Prometheus, in a thread of its own.
@@ -119,12 +119,14 @@ class IdleGpus:
         """
         parts = [expression(row["tenant"], row["pod_id"], resources) for row, resources in chosen]
         series = query(self._url, " or ".join(parts), seconds=TIMEOUT_SECONDS)
-        return {(one.metric.get("namespace", ""), one.metric.get("pod", "")): one.value[1] for one in series}
+        return {
+            (sample.metric.get("namespace", ""), sample.metric.get("pod", "")): sample.value[1] for sample in series
+        }
 
     def _judge_all(self, chosen: Chosen, utilization: Utilization) -> None:
         for row, resources in chosen:
-            found = utilization.get((row["tenant"], object_name(row["pod_id"])))
-            self._judge(row, resources, found, datetime.now(UTC))
+            measured = utilization.get((row["tenant"], object_name(row["pod_id"])))
+            self._judge(row, resources, measured, datetime.now(UTC))
 
     def _judge(self, row: RowMapping, resources: Resources, utilization: float | None, now: datetime) -> None:
         ending: datetime | None = row["gpu_idle_stop_ts"]

@@ -24,9 +24,9 @@ log = structlog.get_logger(__name__)
 def kubernetes_configuration(kubeconfig: Path | None) -> SingleConfig:
     """How to reach the API server: by a file, or by the pod's service account."""
     configuration = KubeConfig.from_service_account() if kubeconfig is None else KubeConfig.from_file(kubeconfig)
-    found = configuration.get()
-    assert found is not None
-    return found
+    current = configuration.get()
+    assert current is not None
+    return current
 
 
 def tail(lines: list[str]) -> str:

@@ -40,11 +40,11 @@ class Metrics:
         )
         self.errors = Counter("pods_reconciler_errors", "Passes that failed.", registry=self.registry)
 
-    def show(self, tenants: list[str], found: dict[tuple[str, str], int]) -> None:
+    def show(self, tenants: list[str], counts: dict[tuple[str, str], int]) -> None:
         """Counts of every tenant and status, zeros included."""
         for tenant in tenants:
             for state in STATUSES:
-                self.pods.labels(tenant, state).set(found.get((tenant, state), 0))
+                self.pods.labels(tenant, state).set(counts.get((tenant, state), 0))
         self.passed.set_to_current_time()
 
 
@@ -96,8 +96,8 @@ def _reconcile(reconciler: Reconciler, settings: ReconcileSettings, metrics: Met
 def _next(connection: Connection, most: float) -> float:
     """Seconds to the next comparison: at most until a pod's time is over."""
     query = "SELECT extract(epoch FROM min(time_to_stop_ts) - now()) FROM pods WHERE status_requested = 'ON'"
-    found = connection.execute(text(query)).scalar()
-    return most if found is None else min(most, max(float(found), PAUSE_SECONDS))
+    seconds = connection.execute(text(query)).scalar()
+    return most if seconds is None else min(most, max(float(seconds), PAUSE_SECONDS))
 
 
 def _watch(cluster: Cluster, tenant: str, wakes: Wakes) -> None:

@@ -65,21 +65,21 @@ def expression(tenant: str, pod_id: str, seconds: int) -> str:
     return " or ".join(parts)
 
 
-def read(found: list[Series], seconds: int) -> Measures:
+def read(all_series: list[Series], seconds: int) -> Measures:
     """What Prometheus answers to the expression."""
     result, gpus = Measures(seconds=seconds), dict[str, GpuMeasures]()
-    for series in found:
+    for series in all_series:
         labels, value = series.metric, series.value[1]
         measure, uuid = labels["measure"], labels.get("UUID", "")
         if not math.isfinite(value):
             continue
         if measure in ("cpu", "memory"):
-            one: Measure = getattr(result, measure)
+            target: Measure = getattr(result, measure)
         else:
             gpu = gpus.setdefault(uuid, GpuMeasures(uuid=uuid, model=labels.get("modelName", "")))
-            one = gpu.memory if measure == "gpu_memory" else gpu.utilization
+            target = gpu.memory if measure == "gpu_memory" else gpu.utilization
             value *= MEBIBYTE if measure == "gpu_memory" else 1
-        setattr(one, labels["over"], value)
+        setattr(target, labels["over"], value)
     result.gpus = [gpu for _, gpu in sorted(gpus.items())]
     return result
 
@@ -104,7 +104,7 @@ class MeasureReader:
         asked = functools.partial(query, self.url, expression(tenant, pod_id, seconds), seconds=TIMEOUT_SECONDS)
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS):
-                found = await asyncio.get_running_loop().run_in_executor(self._threads, asked)
+                all_series = await asyncio.get_running_loop().run_in_executor(self._threads, asked)
         except TimeoutError:
             raise NoAnswer(f"Prometheus {self.url}: no answer within {TIMEOUT_SECONDS:g} s") from None
-        return read(found, seconds)
+        return read(all_series, seconds)

@@ -59,8 +59,8 @@ async def refuse_mounted(connection: AsyncConnection, kind: str, name: str) -> N
     Raises:
         HTTPException: 409; names the pods.
     """
-    found = await connection.execute(_MOUNTED, {"name": name, "type": f"tapis{kind}"})
-    if pods := [str(row.pod_id) for row in found]:
+    mounted = await connection.execute(_MOUNTED, {"name": name, "type": f"tapis{kind}"})
+    if pods := [str(row.pod_id) for row in mounted]:
         raise HTTPException(
             409,
             f"{kind} {name} is mounted by {', '.join(pods)}: delete these pods, or take it from their volume_mounts",

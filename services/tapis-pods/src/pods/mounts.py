@@ -61,18 +61,18 @@ def completed(given: dict[str, Mount]) -> dict[str, Mount]:
     Raises:
         ValueError: names which mount cannot be, and why.
     """
-    found = {key: _completed(key, mount) for key, mount in given.items()}
-    for key, mount in found.items():
+    mounts = {key: _completed(key, mount) for key, mount in given.items()}
+    for key, mount in mounts.items():
         try:
             _check_path(mount.mount_path)
             parts_of(mount.sub_path)
         except ValueError as error:
             raise ValueError(f"{key[:100]}: {error}") from None
-    paths = [mount.mount_path for mount in found.values()]
+    paths = [mount.mount_path for mount in mounts.values()]
     for path in paths:
         if paths.count(path) > 1:
             raise ValueError(f"two mounts have the path {path}")
-    return found
+    return mounts
 
 
 def _completed(key: str, mount: Mount) -> Mount:

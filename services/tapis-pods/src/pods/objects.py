@@ -110,9 +110,9 @@ def pod(
         limits[tenant.gpus.resource] = requests[tenant.gpus.resource] = str(resources.gpus)
         body["nodeSelector"] = tenant.gpus.node_selector
         body["tolerations"] = tenant.gpus.tolerations
-    found = metadata(pod_id, tenant, run)
-    found["annotations"][USER_ANNOTATION] = owner
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": found, "spec": body}
+    meta = metadata(pod_id, tenant, run)
+    meta["annotations"][USER_ANNOTATION] = owner
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": body}
 
 
 def _mount(body: Manifest, container: Manifest, spec: PodSpec, volumes: Volumes) -> None:

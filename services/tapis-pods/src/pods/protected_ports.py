@@ -38,18 +38,18 @@ class ProtectedPort:
 async def find_port(connection: AsyncConnection, domain: str, pod_id: str, key: str) -> ProtectedPort | None:
     """The port by the pod's id and its key in `networking`; None where there is none with a login."""
     query = select(pods.c.tenant, pods.c.spec, pods.c.run_spec, pods.c.creation_ts)
-    found = (await connection.execute(query.where(pods.c.pod_id == pod_id, pods.c.deleted.is_(False)))).one_or_none()
-    if found is None:
+    row = (await connection.execute(query.where(pods.c.pod_id == pod_id, pods.c.deleted.is_(False)))).one_or_none()
+    if row is None:
         return None
-    entry = _entry(found.run_spec or found.spec, key)
+    entry = _entry(row.run_spec or row.spec, key)
     if entry is None or not entry.tapis_auth:
         return None
     # who is taken off the list is out at once; other changes are for the next run
-    now = _entry(found.spec, key)
+    now = _entry(row.spec, key)
     allowed = entry if now is None or not now.tapis_auth else now
     host = f"{label(pod_id, key)}.{domain}"
-    session = f"{host} {found.creation_ts.timestamp()}"
-    return ProtectedPort(host, session, found.tenant, entry, frozenset(allowed.tapis_auth_allowed_users))
+    session = f"{host} {row.creation_ts.timestamp()}"
+    return ProtectedPort(host, session, row.tenant, entry, frozenset(allowed.tapis_auth_allowed_users))
 
 
 def _entry(spec: dict[str, object], key: str) -> Networking | None:

@@ -88,7 +88,7 @@ class Reconciler:
                 self._keep_log(tenant, row, actual)
                 self._set(row, status=status.DELETING)
             # from now on, the names lead to the page of the service
-            self._unpublish(tenant, {one for one in published if one.kind != SERVICE})
+            self._unpublish(tenant, {item for item in published if item.kind != SERVICE})
             self._remove(tenant, row, actual)
             return
         if row["deleted"] or off:
@@ -155,13 +155,13 @@ class Reconciler:
         for manifest in manifests:
             if Published.of(manifest) not in published:
                 self.cluster.apply(manifest)
-        kept = {(one.kind, one.name) for one in desired}
-        self._unpublish(tenant, {one for one in published if (one.kind, one.name) not in kept})
+        kept = {(item.kind, item.name) for item in desired}
+        self._unpublish(tenant, {item for item in published if (item.kind, item.name) not in kept})
 
-    def _unpublish(self, tenant: Tenant, found: set[Published]) -> None:
-        if found:
+    def _unpublish(self, tenant: Tenant, objects: set[Published]) -> None:
+        if objects:
             self._ping()
-            self.cluster.unpublish(tenant.name, found)
+            self.cluster.unpublish(tenant.name, objects)
 
     def _follow(self, tenant: Tenant, row: RowMapping, actual: Pod, published: Set[Published]) -> None:
         ending = row["time_to_stop_ts"]

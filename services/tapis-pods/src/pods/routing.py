@@ -51,7 +51,7 @@ class Routes:
             ValueError: a name that DNS cannot have.
         """
         entries = [(key, entry) for key, entry in sorted(spec.networking.items()) if entry.published]
-        found: list[Manifest] = []
+        result: list[Manifest] = []
         for key, entry in entries:
             # the id has no hyphen, so no two entries of any pods have the same
             name = object_name(pod_id) if key == DEFAULT else f"{object_name(pod_id)}-{key}"
@@ -64,10 +64,10 @@ class Routes:
                 # keys have no hyphen, so no other entry's object has the name
                 own = metadata(pod_id, tenant, run, f"{object_name(pod_id)}-{key}-login")
                 middlewares.append(self._login(own, entry))
-            names = [one["metadata"]["name"] for one in middlewares]
+            names = [middleware["metadata"]["name"] for middleware in middlewares]
             build = self._ingress if entry.protocol == "http" else self._tcp
-            found += [*middlewares, build(common, host, object_name(pod_id), entry, names)]
-        return sorted(found, key=lambda manifest: not manifest["kind"].startswith("Middleware"))
+            result += [*middlewares, build(common, host, object_name(pod_id), entry, names)]
+        return sorted(result, key=lambda manifest: not manifest["kind"].startswith("Middleware"))
 
     def _host(self, pod_id: str, key: str) -> str:
         host = f"{label(pod_id, key)}.{self.domain}"
@@ -114,7 +114,7 @@ class Routes:
 
 def _allow_list(common: Manifest, entry: Networking) -> Manifest:
     kind = "Middleware" if entry.protocol == "http" else "MiddlewareTCP"
-    ranges = [str(ip_network(one)) for one in entry.ip_allow_list]
+    ranges = [str(ip_network(network)) for network in entry.ip_allow_list]
     return _traefik(kind, common, {"ipAllowList": {"sourceRange": ranges}})
 
 

@@ -93,8 +93,8 @@ class ClusterSettings(CommonSettings):
     @functools.cached_property
     def tenants(self) -> dict[str, Tenant]:
         """By name."""
-        found = TypeAdapter(list[Tenant]).validate_python(json.loads(self.tenants_file.read_text()))
-        return {tenant.name: tenant for tenant in found}
+        listed = TypeAdapter(list[Tenant]).validate_python(json.loads(self.tenants_file.read_text()))
+        return {tenant.name: tenant for tenant in listed}
 
 
 class Settings(DatabaseSettings, ClusterSettings, ServeSettings):
@@ -119,8 +119,8 @@ class Settings(DatabaseSettings, ClusterSettings, ServeSettings):
         """By name."""
         if self.templates_file is None:
             return {}
-        found = TypeAdapter(list[SiteTemplate]).validate_json(self.templates_file.read_text())
-        return {template.name: template for template in found}
+        listed = TypeAdapter(list[SiteTemplate]).validate_json(self.templates_file.read_text())
+        return {template.name: template for template in listed}
 
 
 class ApiSettings(Settings, WebSettings):

@@ -257,10 +257,10 @@ class PodSpec(BaseModel):
 def stored(given: Definition) -> dict[str, Any]:
     """The fields of PodSpec that were sent, and of those inside of them too."""
     names = PodSpec.model_fields.keys() & given.model_fields_set
-    found = given.model_dump(mode="json", include=names, exclude_unset=True)
-    for entry in found.get("networking", {}).values():
+    values = given.model_dump(mode="json", include=names, exclude_unset=True)
+    for entry in values.get("networking", {}).values():
         entry.pop("url", None)
-    return found
+    return values
 
 
 def label(pod_id: str, key: str) -> str:

@@ -35,10 +35,12 @@ def container(phase: str, message: str = "", start_time: str = "") -> dict[str, 
 
 def observe(pod: Pod) -> Observed:
     """The status of a Pod that is not being deleted."""
-    found = pod.status
-    phase = (found and found.phase) or "Pending"
-    start = found.startTime.isoformat() if found and found.startTime else ""
-    states = [one.state for one in (found and found.containerStatuses) or () if one.state is not None]
+    current = pod.status
+    phase = (current and current.phase) or "Pending"
+    start = current.startTime.isoformat() if current and current.startTime else ""
+    states = [
+        container.state for container in (current and current.containerStatuses) or () if container.state is not None
+    ]
     status, message = _judge(pod, phase, states[0] if states else None)
     return Observed(status, container(phase, message, start))
 
@@ -46,7 +48,7 @@ def observe(pod: Pod) -> Observed:
 def ended(pod: Pod) -> bool:
     """Whether a Pod is being deleted and nothing of it runs any more."""
     deleted = pod.metadata and pod.metadata.deletionTimestamp
-    states = [one.state for one in (pod.status and pod.status.containerStatuses) or ()]
+    states = [container.state for container in (pod.status and pod.status.containerStatuses) or ()]
     return bool(deleted and states) and all(state and state.terminated for state in states)
 
 

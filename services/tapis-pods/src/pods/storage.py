@@ -50,8 +50,8 @@ class Storage:
         root = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             # the server makes the tenants' folders, because one that is missing is a fault
-            with folder(root, (tenant,)) as own, folder(own, parts, create=create) as found:
-                yield found
+            with folder(root, (tenant,)) as own, folder(own, parts, create=create) as descriptor:
+                yield descriptor
         finally:
             os.close(root)
 
@@ -61,8 +61,8 @@ class Storage:
         Raises:
             FileExistsError: there are files.
         """
-        with self.open(tenant, FOLDERS["volume"], name, create=True) as found:
-            if names_in(found):
+        with self.open(tenant, FOLDERS["volume"], name, create=True) as descriptor:
+            if names_in(descriptor):
                 raise FileExistsError(name)
 
     def remove(self, tenant: str, kind: str, name: str) -> None:
@@ -99,8 +99,8 @@ class Storage:
         try:
             with suppress(FileNotFoundError):
                 # a folder that its owner may not write cannot be moved
-                with suppress(NotADirectoryError, PermissionError), _path_only(parent, name) as found:
-                    Path(f"/proc/self/fd/{found}").chmod(FOLDER_MODE)
+                with suppress(NotADirectoryError, PermissionError), _path_only(parent, name) as descriptor:
+                    Path(f"/proc/self/fd/{descriptor}").chmod(FOLDER_MODE)
                 os.rename(name, secrets.token_hex(16), src_dir_fd=parent, dst_dir_fd=removed)
         finally:
             os.close(removed)
@@ -108,8 +108,8 @@ class Storage:
 
 @contextmanager
 def _path_only(parent: int, name: str) -> Iterator[int]:
-    found = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+    descriptor = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     try:
-        yield found
+        yield descriptor
     finally:
-        os.close(found)
+        os.close(descriptor)

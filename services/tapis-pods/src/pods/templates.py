@@ -100,13 +100,17 @@ async def find_tags(
         HTTPException: 404 where there is no such template or tag, or no permission for it.
     """
     if (site := settings.templates.get(name)) is not None:
-        found = [one for one in (site_tag(site),) if tag in ("", one.tag) and timestamp in ("", one.timestamp)]
+        tags = [
+            candidate
+            for candidate in (site_tag(site),)
+            if tag in ("", candidate.tag) and timestamp in ("", candidate.timestamp)
+        ]
     else:
         await TEMPLATES.find(connection, caller, name, "READ")
-        found = await list_tags(connection, [name], tag, timestamp)
-    if tag and not found:
+        tags = await list_tags(connection, [name], tag, timestamp)
+    if tag and not tags:
         raise HTTPException(404, f"template {name} has no tag {tag}{f'@{timestamp}' if timestamp else ''}")
-    return found
+    return tags
 
 
 async def find_reference(connection: AsyncConnection, caller: Caller, settings: Settings, reference: str) -> Tag:
@@ -119,21 +123,19 @@ async def find_reference(connection: AsyncConnection, caller: Caller, settings: 
     if match is None:
         raise HTTPException(400, f"template: {reference[:200]} is not a template: name, name:tag or name:tag@timestamp")
     try:
-        found = await find_tags(
-            connection, caller, settings, match["name"], match["tag"] or LATEST, match["time"] or ""
-        )
+        tags = await find_tags(connection, caller, settings, match["name"], match["tag"] or LATEST, match["time"] or "")
     except HTTPException as error:
         raise HTTPException(400, f"template: {error.detail}") from None
-    return found[0]
+    return tags[0]
 
 
 def merged(base: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of a template under those that are set for it."""
-    found = {**base, **own}
+    result = {**base, **own}
     for key in MERGED:
         if key in base and key in own:
-            found[key] = {**base[key], **own[key]}
-    return found
+            result[key] = {**base[key], **own[key]}
+    return result
 
 
 def apply_template(tag: Tag, own: Mapping[str, Any], **fields: Any) -> NewPod:
@@ -248,6 +250,6 @@ async def find_writable(
 
 
 def _first(error: ValidationError) -> str:
-    one = error.errors(include_url=False)[0]
-    where = ".".join(str(part) for part in one["loc"])
-    return f"{where}: {one['msg']}" if where else str(one["msg"])
+    problem = error.errors(include_url=False)[0]
+    where = ".".join(str(part) for part in problem["loc"])
+    return f"{where}: {problem['msg']}" if where else str(problem["msg"])

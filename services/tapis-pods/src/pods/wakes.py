@@ -33,6 +33,6 @@ class Wakes:
         """
         with self._changed:
             self._changed.wait_for(lambda: self._woken or time.monotonic() >= until, until - time.monotonic())
-            found = self._all if time.monotonic() >= until else self._woken
+            due = self._all if time.monotonic() >= until else self._woken
             self._woken = frozenset()
-        return found
+        return due

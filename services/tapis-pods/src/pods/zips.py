@@ -81,7 +81,7 @@ def printable(name: str) -> str:
 
 def _date(seconds: float) -> tuple[int, int, int, int, int, int]:
     try:
-        found = time.gmtime(seconds)[:6]
+        fields = time.gmtime(seconds)[:6]
     except (OverflowError, OSError, ValueError):
         return _FIRST
-    return min(max(found, _FIRST), _LAST)
+    return min(max(fields, _FIRST), _LAST)

@@ -47,8 +47,8 @@ class Metrics(Need[MetricsAccess]):
     @property
     def access(self) -> MetricsAccess:
         """For parts of the platform that are not services."""
-        found = {"scrape": "true", "port": str(self.port), "path": self.path}
-        return MetricsAccess({f"{ANNOTATION}{key}": value for key, value in found.items()}, SCRAPERS)
+        annotations = {"scrape": "true", "port": str(self.port), "path": self.path}
+        return MetricsAccess({f"{ANNOTATION}{key}": value for key, value in annotations.items()}, SCRAPERS)
 
     def provide(self, context: ServiceContext[Any]) -> MetricsAccess:  # noqa: ARG002  # the same for every service
         """Annotations and peers."""

@@ -57,26 +57,26 @@ def adopt(
     only_shown = dry_run or (as_json and not yes)
     with site_lock(context.paths, "adopt", context.site.state), ExitStack() as stack:
         with Console(stderr=True, quiet=as_json).status("looking up what exists") as status:
-            found, tried = stack.enter_context(prepare(context, chosen, status))
+            adoption, tried = stack.enter_context(prepare(context, chosen, status))
         if not as_json:
-            render(found, console)
-        found.require_unambiguous(name)
-        adopts = bool(found.rows) and not only_shown
+            render(adoption, console)
+        adoption.require_unambiguous(name)
+        adopts = bool(adoption.rows) and not only_shown
         if adopts:
-            found.require_approval(name, Approval(frozenset(replace or ())))
+            adoption.require_approval(name, Approval(frozenset(replace or ())))
             if not yes and not typer.confirm(
-                f"Import {len(found.rows)} objects into the state of site {name}? The cloud is not changed."
+                f"Import {len(adoption.rows)} objects into the state of site {name}? The cloud is not changed."
             ):
                 raise typer.Exit(1)
             with RunDisplay(quiet=as_json) as display:
-                record_run(context.paths, run_steps([take_step(context, found, tried)], display))
+                record_run(context.paths, run_steps([take_step(context, adoption, tried)], display))
     if as_json:
-        print_json(to_json(name, found, adopted=adopts))
-    elif not found.rows:
+        print_json(to_json(name, adoption, adopted=adopts))
+    elif not adoption.rows:
         console.print("nothing to adopt")
     elif adopts:
         console.print(
-            f"adopted {len(found.rows)} objects; next: `strata plan {site}`, `strata up {site}`", highlight=False
+            f"adopted {len(adoption.rows)} objects; next: `strata plan {site}`, `strata up {site}`", highlight=False
         )
 
 

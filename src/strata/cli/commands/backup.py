@@ -24,11 +24,11 @@ def backup(
     with Console(stderr=True).status("reading") as status:
         if now:
             back_up(context, status)
-        found = snapshots(context)
+        listed = snapshots(context)
     if as_json:
-        print_json(found)
+        print_json(listed)
         return
     table = Table("snapshot", "time", "what", "host", box=None)
-    for one in found:
-        table.add_row(one["id"], one["time"][:19], one["item"], one["host"])
+    for snapshot in listed:
+        table.add_row(snapshot["id"], snapshot["time"][:19], snapshot["item"], snapshot["host"])
     Console().print(table)

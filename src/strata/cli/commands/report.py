@@ -33,9 +33,9 @@ def report(
     context = load_context(site)
     with Console(stderr=True).status("querying the site"):
         seen = None if offline else observe(context)
-        found = look_for_drift(context, lifecycle_of(context), seen) if drift and seen else None
+        drift_report = look_for_drift(context, lifecycle_of(context), seen) if drift and seen else None
         load = None if offline else load_of(context)
-        page = render_page(build_report(context, offline=offline, observation=seen, drift=found, load=load))
+        page = render_page(build_report(context, offline=offline, observation=seen, drift=drift_report, load=load))
     if isinstance(load, UnknownLoad):
         Console(stderr=True).print(f"load and alerts are unknown: {load.reason}", highlight=False, markup=False)
     if str(output) == "-":

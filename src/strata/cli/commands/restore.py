@@ -68,11 +68,11 @@ def _moment(text: str | None) -> datetime | None:
     if text is None:
         return None
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError:
-        found = None
-    if found is None or found.tzinfo is None:
+        moment = None
+    if moment is None or moment.tzinfo is None:
         raise UserError(
             f"--target-time {text}: is not a time with an offset", fix="--target-time 2026-03-01T14:30:00+01:00"
         )
-    return found
+    return moment

@@ -98,10 +98,10 @@ def reencrypt(site: SiteArgument) -> None:
 def _load(site: str) -> tuple[SitePaths, SharedState]:
 
     file = site_file(site)
-    found = load_site(file)
-    if found.state is None:
+    model = load_site(file)
+    if model.state is None:
         raise UserError(f"{file} has no state", fix="add state: {s3: {bucket: …}} to it")
-    return SitePaths(found.name).create(), found.state
+    return SitePaths(model.name).create(), model.state
 
 
 def _print(*lines: str) -> None:

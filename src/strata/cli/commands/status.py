@@ -40,23 +40,23 @@ def status(
 
     def look() -> SiteReport:
         seen = observe(context)
-        found = build_report(context, observation=seen)
+        report = build_report(context, observation=seen)
         if not as_json and not watch:  # the search for drift takes longer than what is down may wait
-            print_status(console, context, list(found.objects))
-            for note in found.notes:
+            print_status(console, context, list(report.objects))
+            for note in report.notes:
                 console.print(note, highlight=False, markup=False)
         if not with_drift:
-            return found
+            return report
         with Console(stderr=True).status("looking for drift"):
             return build_report(context, observation=seen, drift=look_for_drift(context, lifecycle_of(context), seen))
 
     if watch:
         shown = show(look, interval=interval, frames=frames)
         raise typer.Exit(int(frames is not None and shown is not None and not shown.healthy))
-    found = look()
+    report = look()
     if as_json:
-        print_json(found.model_dump(mode="json"))
+        print_json(report.model_dump(mode="json"))
     else:
-        print_drift(console, found.drift)
-    if not found.healthy:
+        print_drift(console, report.drift)
+    if not report.healthy:
         raise typer.Exit(1)

@@ -102,11 +102,11 @@ def up(
             ask=None if as_json or not sys.stdin.isatty() else lambda what: typer.confirm(f"{what}\nGo on?"),
         )
         record_run(context.paths, report)
-        wanted = (
+        should_verify = (
             verify if verify is not None else layer is None and (report.changed > 0 or not last_verified(context.paths))
         )
         verified = None
-        if wanted:
+        if should_verify:
             from strata.verify.run import run_checks  # noqa: PLC0415  # loads pytest
 
             verified = run_checks(context, quiet=as_json)

@@ -28,17 +28,17 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Login name of
 @app.command("list")
 def list_(site: SiteArgument, as_json: JsonOption = False) -> None:
     """List users with their tenants and roles."""
-    found = list_users(load_context(site))
+    users = list_users(load_context(site))
     if as_json:
-        print_json(found)
+        print_json(users)
         return
     table = Table("name", "e-mail", "tenants", "principal investigator of", "state", box=None)
-    for user in found:
+    for user in users:
         state = "disabled" if not user["enabled"] else "active" if user["password"] else "not invited"
         columns = (", ".join(user["tenants"]), ", ".join(user["principal_investigator_of"]))
         table.add_row(user["name"], user["email"], *columns, state)
     Console().print(table)
-    if former := [user["name"] for user in found if not user["tenants"]]:
+    if former := [user["name"] for user in users if not user["tenants"]]:
         said = (
             f"in no tenant: {', '.join(former)}; `strata users remove {site} NAME` ends what is left of a former member"
         )

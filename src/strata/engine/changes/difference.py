@@ -34,7 +34,7 @@ def show_changes(context: SiteContext, lifecycle: CloudLifecycle, console: Conso
     changes, warned = file_changes(context), warnings(context, lifecycle, layers)
     if Layer.CLUSTER in layers:
         try:
-            warned += [one.text() for one in upgraded_nodes(context)]
+            warned += [upgrade.text() for upgrade in upgraded_nodes(context)]
         except UserError as error:
             warned.append(f"{error.message}; `up` refuses that")
     if changes or warned:
@@ -62,8 +62,8 @@ def show_difference(context: SiteContext, lifecycle: CloudLifecycle, console: Co
         (Layer.CLOUD, "cloud", context.site.cloud is not None),
         (Layer.PLATFORM, "platform", context.site.cluster is not None),
     ]
-    for layer, program, wanted in programs:
-        if not wanted or layer not in layers or not lifecycle.is_comparable(layer):
+    for layer, program, declared in programs:
+        if not declared or layer not in layers or not lifecycle.is_comparable(layer):
             continue
         try:
             with console.status(f"asking {layer}") as status:
@@ -78,14 +78,16 @@ def show_difference(context: SiteContext, lifecycle: CloudLifecycle, console: Co
             console.print(f"  fix: {error.fix}", markup=False, soft_wrap=True)
             continue
         counts = f"{result.created} to create, {result.updated} to change, {result.deleted} to delete"
-        found = f"{counts}, {result.same} unchanged" if result.changed else _NO_CHANGE
-        console.print(f"{layer}: {found}", highlight=False)
+        summary = f"{counts}, {result.same} unchanged" if result.changed else _NO_CHANGE
+        console.print(f"{layer}: {summary}", highlight=False)
         for line in step_lines(result.planned):
             console.print(f"  {line}", markup=False, highlight=False, soft_wrap=True)
-        for one in disruptions(context, result.planned) if program == "cloud" else ():
-            console.print(f"  ! {one.text()}", markup=False, highlight=False, soft_wrap=True)
+        for disruption in disruptions(context, result.planned) if program == "cloud" else ():
+            console.print(f"  ! {disruption.text()}", markup=False, highlight=False, soft_wrap=True)
             console.print(
-                f"    `up` asks first; without a terminal: --replace {one.instance}", markup=False, soft_wrap=True
+                f"    `up` asks first; without a terminal: --replace {disruption.instance}",
+                markup=False,
+                soft_wrap=True,
             )
     for refused in lifecycle.refused_changes() if Layer.CLOUD in layers else ():
         console.print(f"! {refused}; `up` refuses that", markup=False, highlight=False, soft_wrap=True)
@@ -94,10 +96,10 @@ def show_difference(context: SiteContext, lifecycle: CloudLifecycle, console: Co
 def step_lines(steps: Iterable[Mapping[str, Any]]) -> list[str]:
     """One line per resource that is created, changed, replaced or deleted."""
     verbs = {"create": "create", "delete": "delete", "update": "change", "replace": "replace", "import": "import"}
-    found = []
+    lines = []
     for step in steps:
         if verb := verbs.get(step["op"]):
             properties = ", ".join(dict.fromkeys(str(p) for p in step.get("diffs") or ())) if verb != "create" else ""
             name = f"{label(step['type'])} {urn_name(step['urn'])}"
-            found.append(f"{verb} {name}{f' ({properties})' if properties else ''}")
-    return list(dict.fromkeys(found))
+            lines.append(f"{verb} {name}{f' ({properties})' if properties else ''}")
+    return list(dict.fromkeys(lines))

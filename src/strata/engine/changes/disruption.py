@@ -76,17 +76,19 @@ class ApprovalNeeded(UserError):
 
     def __init__(self, disruptions: Iterable[Disruption], site: str) -> None:
         self.disruptions = tuple(disruptions)
-        drained = all(one.effect in ("upgraded", "drained") for one in self.disruptions)
-        options = "--yes" if drained else " ".join(f"--replace {one.instance}" for one in self.disruptions)
+        drained = all(disruption.effect in ("upgraded", "drained") for disruption in self.disruptions)
+        options = (
+            "--yes" if drained else " ".join(f"--replace {disruption.instance}" for disruption in self.disruptions)
+        )
         super().__init__(
-            "; ".join(one.text() for one in self.disruptions),
+            "; ".join(disruption.text() for disruption in self.disruptions),
             fix=f"take the change back, or allow it: strata up {site} {options}",
         )
 
     @property
     def askable(self) -> bool:
         """Whether a question will do; an instance that would lose data must be named."""
-        return not any(one.holds and one.effect != "resized" for one in self.disruptions)
+        return not any(disruption.holds and disruption.effect != "resized" for disruption in self.disruptions)
 
 
 @dataclass(frozen=True)
@@ -101,9 +103,9 @@ class Approval:
     instances: frozenset[str] = frozenset()
     everything: bool = False
 
-    def covers(self, one: Disruption) -> bool:
+    def covers(self, disruption: Disruption) -> bool:
         """Whether it was allowed."""
-        return one.instance in self.instances or (self.everything and not one.holds)
+        return disruption.instance in self.instances or (self.everything and not disruption.holds)
 
     def with_instances(self, names: Iterable[str]) -> Approval:
         """This, and these instances too."""
@@ -174,10 +176,10 @@ def file_changes(context: SiteContext) -> list[FileChange]:
     if known is None:
         return []
     whole = context.site.model_dump(mode="json")
-    found: list[FileChange] = []
+    changes: list[FileChange] = []
     for section, before in known.sections.items():
-        found += _differences(section, before, whole.get(section))
-    return found
+        changes += _differences(section, before, whole.get(section))
+    return changes
 
 
 def _differences(path: str, before: Any, now: Any) -> Iterator[FileChange]:
@@ -211,7 +213,7 @@ def disruptions(context: SiteContext, steps: Iterable[Mapping[str, Any]]) -> lis
         steps: metadata of the engine's events.
     """
     roles = {i.name: i.roles for i in context.site.cloud.instances} if context.site.cloud else {}
-    found: dict[str, Disruption] = {}
+    by_name: dict[str, Disruption] = {}
     for step in steps:
         name = urn_name(step["urn"])
         if urn_type(step["urn"]) != INSTANCE or name not in roles:
@@ -221,13 +223,13 @@ def disruptions(context: SiteContext, steps: Iterable[Mapping[str, Any]]) -> lis
         )
         effect = _effect(step["op"], because)
         # of a replacement's steps, the deletion may come first, and does not give the reason
-        known = found.get(name)
+        known = by_name.get(name)
         if effect is not None and (
             known is None or known.effect != "replaced" or (because and known.because == UNKNOWN)
         ):
             holds = tuple(role for role in DATA_ROLES if role in roles[name])
-            found[name] = Disruption(name, effect, because or UNKNOWN, holds)
-    return list(found.values())
+            by_name[name] = Disruption(name, effect, because or UNKNOWN, holds)
+    return list(by_name.values())
 
 
 def _effect(operation: str, because: tuple[str, ...]) -> Effect | None:
@@ -243,18 +245,18 @@ def _effect(operation: str, because: tuple[str, ...]) -> Effect | None:
 def leaving_instances(context: SiteContext) -> list[str]:
     """Names of instances that exist and are no longer in the site file."""
     outputs = context.cloud_outputs
-    wanted = {i.name for i in context.site.cloud.instances} if context.site.cloud else set()
-    return [name for name in (outputs.instances if outputs else {}) if name not in wanted]
+    declared = {i.name for i in context.site.cloud.instances} if context.site.cloud else set()
+    return [name for name in (outputs.instances if outputs else {}) if name not in declared]
 
 
 def leaving_nodes(context: SiteContext) -> list[str]:
     """Names of Kubernetes nodes that exist and are no longer nodes in the site file."""
     outputs = context.cloud_outputs
-    wanted = {i.name: i.roles for i in context.site.cloud.instances} if context.site.cloud else {}
+    declared = {i.name: i.roles for i in context.site.cloud.instances} if context.site.cloud else {}
     return [
         name
         for name, instance in (outputs.instances if outputs else {}).items()
-        if set(KUBERNETES_ROLES) & set(instance.roles) and not set(KUBERNETES_ROLES) & set(wanted.get(name, ()))
+        if set(KUBERNETES_ROLES) & set(instance.roles) and not set(KUBERNETES_ROLES) & set(declared.get(name, ()))
     ]
 
 
@@ -267,25 +269,25 @@ def warnings(context: SiteContext, lifecycle: CloudLifecycle, layers: Iterable[L
         layers: those to look at.
     """
     work = {layer.value for layer in layers}
-    found = [
-        f"{one.key} is no longer in the site file: {one.loss()}; `up` refuses that without --remove {one.key}"
-        for one in losses(current(context.site, context.paths), context.site)
-        if LAYERS[one.kind] in work
+    messages = [
+        f"{item.key} is no longer in the site file: {item.loss()}; `up` refuses that without --remove {item.key}"
+        for item in losses(current(context.site, context.paths), context.site)
+        if LAYERS[item.kind] in work
     ]
     if "cloud" in work:
-        found += [f"node {name}: drained, then taken out of the cluster" for name in leaving_nodes(context)]
-        found += [f"instance {name}: deleted" for name in leaving_instances(context)]
-        found += lifecycle.planned_changes()
+        messages += [f"node {name}: drained, then taken out of the cluster" for name in leaving_nodes(context)]
+        messages += [f"instance {name}: deleted" for name in leaving_instances(context)]
+        messages += lifecycle.planned_changes()
     if "hosts" in work:
-        found += [
+        messages += [
             f"node {name} ({address}): drained, then taken out of the cluster; the machine itself keeps running"
             for name, address in leaving_machines(context).items()
         ]
-        found += [
+        messages += [
             f"load balancer {name} ({address}): keepalived is stopped; the machine itself keeps running"
             for address, name in leaving_members(context).items()
         ]
-    return found
+    return messages
 
 
 def require_approval(context: SiteContext, approval: Approval, progress: Progress) -> list[Disruption]:
@@ -305,8 +307,8 @@ def require_approval(context: SiteContext, approval: Approval, progress: Progres
     progress.update("checking what would be replaced")
     result = pulumi.preview("cloud", context.site, context.paths, progress, site_file=context.site_file)
     require_volumes_kept(context, result.planned, ProtectedResources.of(context.paths).leaving("volume"))
-    found = disruptions(context, result.planned)
-    refused = [one for one in found if not approval.covers(one)]
+    planned = disruptions(context, result.planned)
+    refused = [disruption for disruption in planned if not approval.covers(disruption)]
     if refused:
         raise ApprovalNeeded(refused, context.site.name)
-    return found
+    return planned

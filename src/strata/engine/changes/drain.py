@@ -34,19 +34,21 @@ def prepare_cloud(context: SiteContext, approval: Approval, progress: Progress) 
     disrupted = require_approval(context, approval, progress)
     workers = _disrupted_workers(context, disrupted)
     # one whose disk is lost joins again
-    gone = [*leaving_nodes(context), *(one.instance for one in workers if one.effect != "resized")]
+    gone = [*leaving_nodes(context), *(worker.instance for worker in workers if worker.effect != "resized")]
     removed = remove_nodes(context, gone, approval, progress) if gone else 0
-    stopped = [one.instance for one in workers if one.effect == "resized"]
+    stopped = [worker.instance for worker in workers if worker.effect == "resized"]
     if stopped:
         empty_nodes(context, stopped, approval, progress)
-    stop_instances(context, [one.instance for one in disrupted if one.effect == "replaced"], progress)
+    stop_instances(
+        context, [disruption.instance for disruption in disrupted if disruption.effect == "replaced"], progress
+    )
     return removed
 
 
 def _disrupted_workers(context: SiteContext, disrupted: Iterable[Disruption]) -> list[Disruption]:
     cloud = context.site.cloud
     workers = {i.name for i in cloud.instances if "kube_node" in i.roles} if cloud else set()
-    return [one for one in disrupted if one.instance in workers]
+    return [disruption for disruption in disrupted if disruption.instance in workers]
 
 
 def empty_nodes(context: SiteContext, names: Iterable[str], approval: Approval, progress: Progress) -> None:

@@ -98,8 +98,8 @@ def check_existing_cloud(context: SiteContext, progress: Progress, *, adopting: 
     findings += check_storage(cloud, objects.storage, volumes)
     if adopting is None and not objects.taken:
         new = {name for kind, name in made if kind == "Instance"}
-        wanted = needs(context, cloud, made) | volume_needs(cloud, volumes, new)
-        findings += check_quota(wanted, objects)
+        needed = needs(context, cloud, made) | volume_needs(cloud, volumes, new)
+        findings += check_quota(needed, objects)
     _refuse(context, findings)
     if objects.taken:
         raise names_taken(context.site.name, cloud, objects.taken)
@@ -107,10 +107,10 @@ def check_existing_cloud(context: SiteContext, progress: Progress, *, adopting: 
 
 
 def _refuse(context: SiteContext, findings: Iterable[Finding]) -> None:
-    found = list(findings)
-    if found:
+    listed = list(findings)
+    if listed:
         document = read_document(context.site_file)
-        raise SiteError([document.problem(f.path, f.why, f.fix) for f in found])
+        raise SiteError([document.problem(f.path, f.why, f.fix) for f in listed])
 
 
 def _read(
@@ -176,7 +176,7 @@ def unmade_names(context: SiteContext, cloud: Cloud) -> dict[str, Collection[str
 
 def names_taken(site: str, cloud: Cloud, taken: Collection[TakenName]) -> UserError:
     """Returns the error about objects with names that `up` would give to others."""
-    listed = [f"{one.kind} {one.name} ({one.id})" for one in taken]
+    listed = [f"{item.kind} {item.name} ({item.id})" for item in taken]
     more = f" and {len(listed) - SHOWN_NAMES} more" if len(listed) > SHOWN_NAMES else ""
     return UserError(
         f"the project {cloud.project.name} has objects with names that `up` would give to new ones: "
@@ -215,11 +215,11 @@ def check_objects(cloud: Cloud, kinds: Mapping[str, Accelerator], objects: Cloud
     for index, network in enumerate(cloud.networks):
         if network.existing:
             path: KeyPath = ("cloud", "networks", index)
-            found = [n for n in objects.networks if n.name == network.name]
-            if len(found) != 1:
-                yield _not_one((*path, "name"), "network", [n.id for n in found], "")
+            networks = [n for n in objects.networks if n.name == network.name]
+            if len(networks) != 1:
+                yield _not_one((*path, "name"), "network", [n.id for n in networks], "")
                 continue
-            yield from check_network(network, found[0], path)
+            yield from check_network(network, networks[0], path)
     for index, instance in enumerate(cloud.instances):
         zone = instance.availability_zone
         if zone is not None and zone not in objects.zones:
@@ -227,10 +227,10 @@ def check_objects(cloud: Cloud, kinds: Mapping[str, Accelerator], objects: Cloud
             fix = suggestion(zone, sorted(objects.zones), "availability zones")
             yield Finding(("cloud", "instances", index, "availability_zone"), why, fix)
     if cloud.external_network is not None:
-        found = external_networks(objects, cloud.external_network)
-        if len(found) != 1:
+        networks = external_networks(objects, cloud.external_network)
+        if len(networks) != 1:
             listed = "; external networks: " + (", ".join(n.name for n in objects.external) or "none")
-            yield _not_one(("cloud", "external_network"), "external network", [n.id for n in found], listed)
+            yield _not_one(("cloud", "external_network"), "external network", [n.id for n in networks], listed)
 
 
 def _not_one(path: KeyPath, noun: str, ids: list[str], listed: str) -> Finding:
@@ -256,47 +256,47 @@ def choose_images(
     for index, image in enumerate(cloud.images):
         path: KeyPath = ("cloud", "images", index)
         needed = any(i.image == image.name and i.name not in deployed_instances for i in cloud.instances)
-        found = _choose(image, objects.images, known.get(image.name), needed, path)
-        if isinstance(found, Finding):
-            findings.append(found)
+        choice = _choose(image, objects.images, known.get(image.name), needed, path)
+        if isinstance(choice, Finding):
+            findings.append(choice)
         else:
-            chosen[image.name] = found
+            chosen[image.name] = choice
     return chosen, findings
 
 
 def _choose(
     image: Image, images: tuple[FoundImage, ...], known: str | None, needed: bool, path: KeyPath
 ) -> str | Finding:
-    by_id = {one.id: one for one in images}
-    named = [one for one in images if one.name == image.name and not one.community]
-    listed = ", ".join(f"{one.id} (created {one.created})" for one in named) or "none of that name"
+    by_id = {candidate.id: candidate for candidate in images}
+    named = [candidate for candidate in images if candidate.name == image.name and not candidate.community]
+    listed = ", ".join(f"{candidate.id} (created {candidate.created})" for candidate in named) or "none of that name"
     if image.id is not None or known is not None:
         identifier = str(image.id) if image.id is not None else str(known)
-        found = by_id.get(identifier)
-        if found is not None and (image.checksum is None or image.checksum in found.checksums):
+        existing = by_id.get(identifier)
+        if existing is not None and (image.checksum is None or image.checksum in existing.checksums):
             return identifier
-        if found is None and not needed and (image.id is None or identifier == known):
+        if existing is None and not needed and (image.id is None or identifier == known):
             return identifier  # instances run on without it
-        if image.id is not None or found is None:
+        if image.id is not None or existing is None:
             key = "id" if image.id is not None else "name"
-            return _wrong_image(found, image, identifier, listed, (*path, key))
-    matching = [one for one in named if image.checksum is None or image.checksum in one.checksums]
+            return _wrong_image(existing, image, identifier, listed, (*path, key))
+    matching = [candidate for candidate in named if image.checksum is None or image.checksum in candidate.checksums]
     if len(matching) == 1:
         return matching[0].id
     if matching:
         return Finding((*path, "name"), f"{len(matching)} images have this name: {listed}", f"id: {matching[-1].id}")
     if named:
         return Finding((*path, "checksum"), f"no image {image.name} has it; the cloud has {listed}", "correct it")
-    if published := [one for one in images if one.name == image.name]:
-        listed = ", ".join(f"{one.id} (created {one.created})" for one in published)
+    if published := [candidate for candidate in images if candidate.name == image.name]:
+        listed = ", ".join(f"{candidate.id} (created {candidate.created})" for candidate in published)
         why = f"only community images have this name, which any project can publish: {listed}"
         return Finding((*path, "name"), why, f"id: {published[-1].id}, if you trust its owner")
     return Finding((*path, "name"), "the cloud has no such image, or not for this project", "upload it, or correct it")
 
 
-def _wrong_image(found: FoundImage | None, image: Image, identifier: str, listed: str, path: KeyPath) -> Finding:
-    if found is not None:
-        sums = ", ".join(sorted(found.checksums))
+def _wrong_image(existing: FoundImage | None, image: Image, identifier: str, listed: str, path: KeyPath) -> Finding:
+    if existing is not None:
+        sums = ", ".join(sorted(existing.checksums))
         return Finding((*path[:-1], "checksum"), f"the image {identifier} has {sums}", "correct checksum or id")
     why = f"the image {identifier} has vanished; the cloud has {listed}"
     return Finding(path, why, f"set the id of another one for {image.name}, which replaces its instances")
@@ -345,7 +345,7 @@ def needs(context: SiteContext, cloud: Cloud, made: Counter[tuple[str, str]]) ->
     shared = virtual_address_arguments(context.site, cloud)
     groups = security_group_arguments(context.site, cloud)
     more_groups = len(groups) - have["SecGroup"]
-    wanted = {
+    amounts = {
         "instances": len(new),
         "cores": sum(flavor.vcpus for flavor in new),
         "memory": sum(flavor.memory.mebibytes for flavor in new),
@@ -369,12 +369,12 @@ def needs(context: SiteContext, cloud: Cloud, made: Counter[tuple[str, str]]) ->
         - have["SecGroupRule"]
         + OWN_RULES * more_groups,
     }
-    return {name: count for name, count in wanted.items() if count > 0}
+    return {name: count for name, count in amounts.items() if count > 0}
 
 
-def check_quota(wanted: Mapping[str, int], objects: CloudObjects) -> Iterator[Finding]:
+def check_quota(needed: Mapping[str, int], objects: CloudObjects) -> Iterator[Finding]:
     """What is needed against what the project has left."""
-    for name, count in wanted.items():
+    for name, count in needed.items():
         allowance = objects.quota.get(name)
         if allowance is not None and not allowance.allows(count):
             what, left = QUOTA_NAMES[name], max(allowance.limit - allowance.used, 0)

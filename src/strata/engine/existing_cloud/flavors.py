@@ -18,36 +18,36 @@ def check_flavor(
     flavor: Flavor, kinds: Mapping[str, Accelerator], known: Mapping[str, FoundFlavor], path: KeyPath
 ) -> Iterator[Finding]:
     """An existing flavor against the site file."""
-    found = known.get(flavor.name)
-    if found is None:
+    existing = known.get(flavor.name)
+    if existing is None:
         why = "the cloud has no such flavor, or not for this project"
         yield Finding((*path, "name"), why, suggestion(flavor.name, sorted(known), "flavors"))
         return
-    for key, wanted, actual, unit in (
-        ("vcpus", flavor.vcpus, found.vcpus, ""),
-        ("memory", flavor.memory.mebibytes, found.memory_mib, " MiB"),
-        ("disk", flavor.disk.gibibytes, found.disk_gib, " GiB"),
+    for key, desired, actual, unit in (
+        ("vcpus", flavor.vcpus, existing.vcpus, ""),
+        ("memory", flavor.memory.mebibytes, existing.memory_mib, " MiB"),
+        ("disk", flavor.disk.gibibytes, existing.disk_gib, " GiB"),
     ):
-        if wanted != actual:
+        if desired != actual:
             yield Finding((*path, key), f"the cloud's flavor has {actual}{unit}", f"{key}: {actual}{unit}")
-    yield from _cards(flavor, kinds, flavor_cards(found.extra_specs, kinds.values(), flavor.aliases), path)
+    yield from _cards(flavor, kinds, flavor_cards(existing.extra_specs, kinds.values(), flavor.aliases), path)
 
 
 def _cards(
-    flavor: Flavor, kinds: Mapping[str, Accelerator], found: Mapping[str, int], path: KeyPath
+    flavor: Flavor, kinds: Mapping[str, Accelerator], actual: Mapping[str, int], path: KeyPath
 ) -> Iterator[Finding]:
     """The cards of an existing flavor, by kind or else by PCI alias, against the site file."""
     expected = {kind: count for kind, count in flavor.accelerators.items() if count}
-    if expected == found:
+    if expected == actual:
         return
     key_path = (*path, "accelerators") if flavor.accelerators else (*path, "name")
-    if not found:
+    if not actual:
         yield Finding(key_path, "the cloud's flavor has no PCI alias and no resource class of cards", "another flavor")
         return
-    aliases = _kinds_of_aliases(expected, found, kinds)
-    listed = ", ".join(f"{name}: {count}" for name, count in sorted(found.items()))
+    aliases = _kinds_of_aliases(expected, actual, kinds)
+    listed = ", ".join(f"{name}: {count}" for name, count in sorted(actual.items()))
     own = ", ".join(f"{kind}: {alias}" for alias, kind in sorted(aliases.items()) if kind)
-    cards = ", ".join(f"{aliases.get(name) or name}: {count}" for name, count in sorted(found.items()))
+    cards = ", ".join(f"{aliases.get(name) or name}: {count}" for name, count in sorted(actual.items()))
     if unknown := sorted(alias for alias, kind in aliases.items() if kind is None):
         fix = f"the kind of its cards in accelerators, and aliases: {{KIND: {unknown[0]}}}, or another flavor"
     else:
@@ -56,18 +56,18 @@ def _cards(
 
 
 def _kinds_of_aliases(
-    expected: Mapping[str, int], found: Mapping[str, int], kinds: Mapping[str, Accelerator]
+    expected: Mapping[str, int], actual: Mapping[str, int], kinds: Mapping[str, Accelerator]
 ) -> dict[str, str | None]:
     """The kind of each of the cloud's own PCI aliases; None: unknown.
 
     A site that lists as many cards of one kind states which it is, else the alias's spelling does.
     """
-    missing = expected.keys() - found.keys()
+    missing = expected.keys() - actual.keys()
     descriptions = {kind: card.description for kind, card in kinds.items()}
     aliases: dict[str, str | None] = {}
-    for alias, count in found.items():
+    for alias, count in actual.items():
         if alias not in kinds:
             same = [kind for kind in missing if expected[kind] == count]
             kind = same[0] if len(same) == 1 else spelled(alias, descriptions)
-            aliases[alias] = None if kind in found or kind in aliases.values() else kind
+            aliases[alias] = None if kind in actual or kind in aliases.values() else kind
     return aliases

@@ -15,32 +15,32 @@ from strata.site_file.problems import suggestion
 
 def paired_networks(site: Site, cloud: Cloud) -> dict[str, list[str]]:
     """Existing networks to their instances whose ports need further addresses, of pods and virtual ones."""
-    found: dict[str, list[str]] = {network.name: [] for network in cloud.networks if network.existing}
+    paired: dict[str, list[str]] = {network.name: [] for network in cloud.networks if network.existing}
     for instance in cloud.instances:
-        if instance.network in found and further_networks(site, instance.roles):
-            found[instance.network].append(instance.name)
-    return {name: instances for name, instances in found.items() if instances}
+        if instance.network in paired and further_networks(site, instance.roles):
+            paired[instance.network].append(instance.name)
+    return {name: instances for name, instances in paired.items() if instances}
 
 
-def check_network(network: Network, found: FoundNetwork, path: KeyPath) -> Iterator[Finding]:
+def check_network(network: Network, existing: FoundNetwork, path: KeyPath) -> Iterator[Finding]:
     """An existing network against the site file.
 
     Args:
         network: of the site file.
-        found: the only one of its name.
+        existing: the only one of its name.
         path: of its entry.
     """
     subnets: dict[KeyPath, str] = {(*path, "cidr"): str(network.cidr)}
     if network.ipv6 is not None:
         subnets[*path, "ipv6", "cidr"] = str(network.ipv6.cidr)
     for key, cidr in subnets.items():
-        if cidr not in found.cidrs:
-            yield Finding(key, "the network has no such subnet", suggestion(cidr, found.cidrs, "its subnets"))
-    if not found.port_security:
+        if cidr not in existing.cidrs:
+            yield Finding(key, "the network has no such subnet", suggestion(cidr, existing.cidrs, "its subnets"))
+    if not existing.port_security:
         why = "its port security is disabled, and neutron gives its ports no security groups"
-        fix = f"have its owner run `openstack network set --enable-port-security {found.id}`, or another network"
+        fix = f"have its owner run `openstack network set --enable-port-security {existing.id}`, or another network"
         yield Finding((*path, "name"), why, fix)
-    if not found.address_pairs:
+    if not existing.address_pairs:
         why = (
             "it belongs to another project, and neutron does not permit allowed_address_pairs on it, by which nodes "
             "send from the addresses of their pods, and load balancers from the virtual one"

@@ -202,16 +202,16 @@ def find_objects(
     )
 
 
-def _may_pair(connection: Connection, found: Any) -> bool:
+def _may_pair(connection: Connection, candidate: Any) -> bool:
     """Whether neutron's policy, which differs between clouds, lets ports of a network have further addresses.
 
     Asked with a port that cannot be created, as its security group does not exist: policy comes first.
     """
-    if found.project_id == connection.current_project_id:
+    if candidate.project_id == connection.current_project_id:
         return True
     network: Any = connection.network
     port = {
-        "network_id": found.id,
+        "network_id": candidate.id,
         "allowed_address_pairs": [{"ip_address": PROBE_ADDRESS}],
         "security_groups": [NO_SECURITY_GROUP],
     }
@@ -237,10 +237,10 @@ def _taken(connection: Connection, names: Mapping[str, Collection[str]]) -> Iter
         "instance": connection.compute.servers,
         "volume": lambda: storage.volumes(),
     }
-    for kind, wanted in names.items():
-        for one in lists[kind]() if wanted else ():
-            if one.name in wanted:
-                yield TakenName(kind, str(one.name), str(one.id))
+    for kind, declared in names.items():
+        for item in lists[kind]() if declared else ():
+            if item.name in declared:
+                yield TakenName(kind, str(item.name), str(item.id))
 
 
 def _existing_flavors(cloud: Cloud) -> bool:
@@ -254,7 +254,7 @@ def _uses_volumes(cloud: Cloud) -> bool:
 def _storage(connection: Connection) -> FoundStorage:
     storage: Any = connection.block_storage
     return FoundStorage(
-        frozenset(str(one.name) for one in storage.types()),
+        frozenset(str(volume_type.name) for volume_type in storage.types()),
         {str(volume.id): str(volume.volume_type) for volume in storage.volumes()},
     )
 
@@ -277,19 +277,19 @@ def _images(connection: Connection, cloud: Cloud, known: Iterable[str]) -> Itera
     from openstack.exceptions import NotFoundException  # noqa: PLC0415  # loads openstack: 0.2 s
 
     glance: Any = connection.image
-    found = []
+    images = []
     for image in cloud.images:
         # glance lists those of the community only if asked
         named = list(glance.images(name=image.name)) or list(glance.images(name=image.name, visibility=COMMUNITY))
-        found += named
-    for identifier in {*known, *(str(image.id) for image in cloud.images if image.id)} - {str(o.id) for o in found}:
+        images += named
+    for identifier in {*known, *(str(image.id) for image in cloud.images if image.id)} - {str(o.id) for o in images}:
         with contextlib.suppress(NotFoundException):
-            found.append(glance.get_image(identifier))
-    for one in found:
-        if one.status == "active":
-            sums = frozenset(str(s) for s in (one.checksum, one.hash_value) if s)
-            community = one.visibility == COMMUNITY
-            yield FoundImage(str(one.id), str(one.name), sums, str(one.created_at), _least_disk(one), community)
+            images.append(glance.get_image(identifier))
+    for item in images:
+        if item.status == "active":
+            sums = frozenset(str(s) for s in (item.checksum, item.hash_value) if s)
+            community = item.visibility == COMMUNITY
+            yield FoundImage(str(item.id), str(item.name), sums, str(item.created_at), _least_disk(item), community)
 
 
 def _least_disk(image: Any) -> int:
@@ -301,7 +301,7 @@ def _quota(connection: Connection) -> dict[str, Allowance]:
     from openstack.exceptions import ForbiddenException, NotFoundException  # noqa: PLC0415  # loads openstack: 0.2 s
 
     limits = connection.compute.get_limits().absolute
-    found = {
+    allowances = {
         "instances": Allowance(limits.instances, limits.instances_used),
         "cores": Allowance(limits.total_cores, limits.total_cores_used),
         "memory": Allowance(limits.total_ram, limits.total_ram_used),
@@ -315,6 +315,6 @@ def _quota(connection: Connection) -> dict[str, Allowance]:
         quota = {}  # not every driver counts
     for name in NEUTRON:
         if name in quota:
-            one = quota[name]
-            found[name] = Allowance(int(one["limit"]), int(one["used"]) + int(one.get("reserved", 0)))
-    return found
+            usage = quota[name]
+            allowances[name] = Allowance(int(usage["limit"]), int(usage["used"]) + int(usage.get("reserved", 0)))
+    return allowances

@@ -42,8 +42,8 @@ def package_groups(environment: Environment) -> str:
         UserError: the file has another form in this version.
     """
     file = environment.share / "kolla-ansible" / "ansible" / "inventory" / "multinode"
-    before, found, services = file.read_text().partition(f"\n{FIRST_OF_PACKAGE}\n")
-    if not found or "[control]" not in before:
+    before, separator, services = file.read_text().partition(f"\n{FIRST_OF_PACKAGE}\n")
+    if not separator or "[control]" not in before:
         raise UserError(
             f"{file}: has no group {FIRST_OF_PACKAGE} after its hosts",
             fix="pin a version of Kolla-Ansible that Strata supports",

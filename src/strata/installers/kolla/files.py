@@ -52,7 +52,7 @@ def public_files(site: Site) -> dict[str, str]:
         site: its cloud is deployed by Kolla-Ansible.
     """
     cloud, kolla = section(site)
-    found = {
+    files = {
         "inventory/10-hosts.yaml": _yaml(_hosts(cloud, kolla)),
         "globals.yml": _yaml(_globals(site, kolla)),
         "config/nova.conf": _nova(site, cloud),
@@ -61,10 +61,10 @@ def public_files(site: Site) -> dict[str, str]:
     }
     for host in cloud.hypervisors:
         if text := _nova_host(host):
-            found[f"config/nova/{host.name}/nova.conf"] = text
+            files[f"config/nova/{host.name}/nova.conf"] = text
     if kolla.ceph is not None:
-        found |= {f"config/{service}/ceph.conf": _ceph(kolla.ceph) for service in ("glance", "cinder", "nova")}
-    return found
+        files |= {f"config/{service}/ceph.conf": _ceph(kolla.ceph) for service in ("glance", "cinder", "nova")}
+    return files
 
 
 def _yaml(content: Mapping[str, object]) -> str:
@@ -107,7 +107,7 @@ def group(kind: str) -> str:
 
 def _globals(site: Site, kolla: Kolla) -> dict[str, object]:
     interfaces = kolla.interfaces
-    found: dict[str, object] = {
+    variables: dict[str, object] = {
         "kolla_base_distro": kolla.distribution,
         "kolla_container_engine": kolla.engine,
         "docker_registry": kolla.registry,
@@ -133,9 +133,9 @@ def _globals(site: Site, kolla: Kolla) -> dict[str, object]:
         "enable_cinder": kolla.ceph is not None,
     }
     if kolla.ceph is not None:
-        found |= {f"{service}_backend_ceph": True for service in ("glance", "cinder", "nova")}
-        found["enable_cinder_backup"] = False
-    return found
+        variables |= {f"{service}_backend_ceph": True for service in ("glance", "cinder", "nova")}
+        variables["enable_cinder_backup"] = False
+    return variables
 
 
 def _nova(site: Site, cloud: Cloud) -> str:
@@ -187,11 +187,11 @@ def difference(site: Site, deployed: Mapping[str, str]) -> list[str]:
         site: the model.
         deployed: the files then.
     """
-    current, found = public_files(site), []
+    current, differences = public_files(site), []
     for name in sorted({*current, *deployed}):
         before, after = deployed.get(name, "").splitlines(), current.get(name, "").splitlines()
         # the first two lines are the names of the files
         for line in list(difflib.unified_diff(before, after, lineterm="", n=0))[2:]:
             if not line.startswith("@@"):
-                found.append(f"{name}: {line}")
-    return found
+                differences.append(f"{name}: {line}")
+    return differences

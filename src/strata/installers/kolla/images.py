@@ -39,7 +39,7 @@ def _uploaded(context: SiteContext) -> set[str]:
     file = state_file(context.paths.pulumi, project_name("cloud"), context.site.name)
     resources = read_deployment(file).get("resources") or () if file.exists() else ()
     properties = ((r.get("inputs") or {}).get("properties") for r in resources if r.get("id"))
-    return {str(one[CHECKSUM]) for one in properties if isinstance(one, dict) and CHECKSUM in one}
+    return {str(entry[CHECKSUM]) for entry in properties if isinstance(entry, dict) and CHECKSUM in entry}
 
 
 def _download(image: Image, progress: Progress) -> None:
@@ -57,8 +57,8 @@ def _download(image: Image, progress: Progress) -> None:
                 raise Unavailable(f"{kept.parent} is refused: {problem}")
             shutil.copyfile(kept, partial)
         else:
-            found = download(url, digest, lambda text: progress.update(f"{name}: {text}"), _nothing, "site.yaml")
-            shutil.move(found, partial)
+            downloaded = download(url, digest, lambda text: progress.update(f"{name}: {text}"), _nothing, "site.yaml")
+            shutil.move(downloaded, partial)
     except (Unavailable, OSError) as reason:
         place = "<mirror>/images/, and set STRATA_MIRROR=<mirror>" if mirror is None else f"{mirror}/images/"
         raise UserError(

@@ -75,7 +75,7 @@ def digest(site: Site) -> str:
     """Of what the run depends on: the hypervisors' cards, and the role."""
     files = sorted(code_files((ROLE,)))
     content = [json.dumps(inventory(site, ()), sort_keys=True).encode(), *(f.read_bytes() for f in (PLAYBOOK, *files))]
-    return hashlib.sha256(b"\0".join(hashlib.sha256(one).digest() for one in content)).hexdigest()
+    return hashlib.sha256(b"\0".join(hashlib.sha256(part).digest() for part in content)).hexdigest()
 
 
 def is_done(context: SiteContext) -> bool:
@@ -108,7 +108,7 @@ def run_passthrough(
     from keystoneauth1.exceptions import ClientException  # noqa: PLC0415  # loads openstack: 0.2 s
     from openstack.exceptions import SDKException  # noqa: PLC0415  # loads openstack: 0.2 s
 
-    wanted = digest(context.site)
+    current = digest(context.site)
     entry = entries(context.site.name, section(context.site)[0]).administrator
     deployed = bool(Record.of(context.paths).done.get(DEPLOY))
     try:
@@ -120,7 +120,7 @@ def run_passthrough(
             fix="once the cause is removed, run the same command again",
         ) from None
     record = Record.of(context.paths)
-    record.model_copy(update={"done": record.done | {NAME: wanted}}).save(context.paths)
+    record.model_copy(update={"done": record.done | {NAME: current}}).save(context.paths)
     return result
 
 

@@ -30,20 +30,20 @@ class KollaProvider(CloudProvider):
         return f"on {len(hosts)} hosts, APIs at {kolla.external.name}"
 
     def problems(self) -> list[Problem]:
-        found = super().problems()
-        found += [problem for problem in uv_problems() if problem not in found]
+        result = super().problems()
+        result += [problem for problem in uv_problems() if problem not in result]
         if shutil.which("git") is None:
             message = "git is not installed; it fetches the collection of Kolla-Ansible's bootstrap-servers"
-            found.append(Problem(message, "apt-get install git"))
-        return found
+            result.append(Problem(message, "apt-get install git"))
+        return result
 
     def external_subnet(self) -> Subnet | None:
-        found = section(self.site)[1].external_network
-        if found is None:
+        network = section(self.site)[1].external_network
+        if network is None:
             return None
-        pool = found.addresses
-        first, last, gateway = (IPv4Address(str(a)) for a in (pool.start, pool.end, found.gateway))
-        return Subnet(found.cidr, first, last, gateway, PHYSICAL_NETWORK, found.vlan)
+        pool = network.addresses
+        first, last, gateway = (IPv4Address(str(a)) for a in (pool.start, pool.end, network.gateway))
+        return Subnet(network.cidr, first, last, gateway, PHYSICAL_NETWORK, network.vlan)
 
     def image_upload(self, image: Image) -> ImageUpload | None:
         return upload(image)

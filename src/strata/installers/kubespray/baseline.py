@@ -37,9 +37,9 @@ def record_nodes(context: SiteContext) -> None:
     Raises:
         UserError: a node does not respond; nothing is recorded of it, so that the next run compares.
     """
-    found = nodes(context.site, context.cloud_outputs)
+    hosts = nodes(context.site, context.cloud_outputs)
     with concurrent.futures.ThreadPoolExecutor(max_workers=16) as pool:
-        silent = [error for error in pool.map(lambda host: _record(context, host), found) if error]
+        silent = [error for error in pool.map(lambda host: _record(context, host), hosts) if error]
     if silent:
         raise UserError(
             f"the cluster is installed, and its files could not be read: {'; '.join(silent)}",

@@ -64,15 +64,15 @@ def public_files(site: Site, outputs: CloudOutputs | None) -> dict[str, str]:
 
 def state_file(context: SiteContext) -> str:
     """The text of STATE; makes secrets that do not exist yet."""
-    found = {"strata_encryption_key": context.secrets.get(ENCRYPTION_SECRET, lambda: secrets.token_hex(16))}
+    values = {"strata_encryption_key": context.secrets.get(ENCRYPTION_SECRET, lambda: secrets.token_hex(16))}
     if address_of("registry", context.site, context.cloud_outputs) is not None:
         credentials = f"{NODES}:{context.secrets.get(NODES_SECRET)}"
-        found["strata_registry_authorization"] = f"Basic {base64.b64encode(credentials.encode()).decode()}"
+        values["strata_registry_authorization"] = f"Basic {base64.b64encode(credentials.encode()).decode()}"
     login = cluster_login(context.site)
     if login is not None and (authority := _authority(login, context)):
-        found["strata_issuer_ca"] = authority
+        values["strata_issuer_ca"] = authority
     # an unsafe string is none of Jinja's
-    return "".join(f"{name}: !unsafe {_yaml_string(value)}\n" for name, value in found.items())
+    return "".join(f"{name}: !unsafe {_yaml_string(value)}\n" for name, value in values.items())
 
 
 def _authority(login: ClusterLogin, context: SiteContext) -> str:
@@ -97,9 +97,9 @@ def nodes(site: Site, outputs: CloudOutputs | None) -> tuple[Host, ...]:
 
 def inventory(site: Site, outputs: CloudOutputs | None) -> dict[str, dict[str, dict[str, dict[str, object]]]]:
     """Hosts with their variables, and the groups that Kubespray expects."""
-    accelerators, found = gpu_nodes(site), nodes(site, outputs)
+    accelerators, hosts = gpu_nodes(site), nodes(site, outputs)
     by_name: dict[str, dict[str, object]] = {}
-    for host in found:
+    for host in hosts:
         by_name[host.name] = {
             "ansible_host": host.address,
             "ip": host.address,
@@ -112,7 +112,7 @@ def inventory(site: Site, outputs: CloudOutputs | None) -> dict[str, dict[str, d
         if host.name in accelerators:
             by_name[host.name]["node_labels"] = node_labels(site, accelerators[host.name], host.name)
     children: dict[str, dict[str, object]] = {
-        role: {"hosts": {host.name: {} for host in found if role in host.roles}} for role in ROLES
+        role: {"hosts": {host.name: {} for host in hosts if role in host.roles}} for role in ROLES
     }
     children["etcd"] = {"children": {"kube_control_plane": {}}}
     return {"all": {"hosts": by_name, "children": children}}
@@ -129,7 +129,7 @@ def _ssh_arguments(site: Site, outputs: CloudOutputs | None, host: Host) -> str:
 def _variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
     cluster = cluster_of(site)
     section = cluster.kubespray or Kubespray()
-    found: dict[str, object] = {
+    variables: dict[str, object] = {
         "ansible_user": site.hosts.ssh_user,
         "ansible_become": site.hosts.ssh_user != ROOT,
         "ansible_ssh_private_key_file": str(SitePaths(site.name).ssh_key),
@@ -152,15 +152,15 @@ def _variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
         "kubeconfig_localhost": True,
         "containerd_registries_mirrors": _registries(site, outputs, section),
     }
-    found |= _virtual_address(site, outputs) | _images(site, outputs, section) | _login(site, outputs)
+    variables |= _virtual_address(site, outputs) | _images(site, outputs, section) | _login(site, outputs)
     if section.files_url is not None:
-        found |= {variable: f"{section.files_url.rstrip('/')}/{folder}" for variable, folder in DOWNLOADS.items()}
-    return found | dict(section.variables)
+        variables |= {variable: f"{section.files_url.rstrip('/')}/{folder}" for variable, folder in DOWNLOADS.items()}
+    return variables | dict(section.variables)
 
 
 def _names(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
     """What pods resolve beside the cluster's names: the site's services, as /etc/hosts of the hosts has them."""
-    lines = [f"{one['address']} {one['name']}" for one in service_names(site, outputs)]
+    lines = [f"{entry['address']} {entry['name']}" for entry in service_names(site, outputs)]
     return {"dns_etchosts": "\n".join(lines)} if lines else {}
 
 
@@ -202,7 +202,7 @@ def _login(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
     issuer: dict[str, object] = {"url": login.url, "audiences": [CLIENT]}
     if login.site_ca or login.ca_file is not None:
         issuer["certificateAuthority"] = "{{ strata_issuer_ca }}"
-    found: dict[str, object] = {
+    variables: dict[str, object] = {
         "kube_apiserver_use_authentication_config_file": True,
         "kube_apiserver_authentication_config_jwt": [
             {
@@ -235,13 +235,13 @@ def _login(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
     if address is not None:
         # the site's names are not in the hosts' DNS before its load balancer runs
         alias = {"spec": {"hostAliases": [{"ip": address, "hostnames": [login.host]}]}}
-        found["kubeadm_patches"] = [{"target": "kube-apiserver", "patch": alias}]
-    return found
+        variables["kubeadm_patches"] = [{"target": "kube-apiserver", "patch": alias}]
+    return variables
 
 
 def _registries(site: Site, outputs: CloudOutputs | None, section: Kubespray) -> list[dict[str, object]]:
     """The site's own registry, whose CA the role base installs on the hosts, and the mirrors of others."""
-    found: list[dict[str, object]] = []
+    entries: list[dict[str, object]] = []
     address = address_of("registry", site, outputs)
     if address is not None:
         own = {
@@ -249,19 +249,19 @@ def _registries(site: Site, outputs: CloudOutputs | None, section: Kubespray) ->
             "capabilities": ["pull", "resolve"],
             "header": {"Authorization": "{{ strata_registry_authorization }}"},
         }
-        found.append({"prefix": registry_name(site), "mirrors": [own]})
+        entries.append({"prefix": registry_name(site), "mirrors": [own]})
     for mirror in section.registry_mirrors:
         other = {"host": mirror.url, "capabilities": ["pull", "resolve"], "skip_verify": mirror.insecure}
-        found.append({"prefix": mirror.name, "mirrors": [other]})
-    return found
+        entries.append({"prefix": mirror.name, "mirrors": [other]})
+    return entries
 
 
 def _gpu_variables(site: Site) -> dict[str, object]:
     """Taints of GPU nodes; the runtime that NVIDIA's container toolkit installs, where it has GPUs of NVIDIA's."""
-    found: dict[str, object] = {"node_taints": list(cluster_of(site).gpu_nodes.taints)}
+    variables: dict[str, object] = {"node_taints": list(cluster_of(site).gpu_nodes.taints)}
     kinds = {kind for accelerators in gpu_nodes(site).values() for kind in accelerators}
     if any(site.accelerators[kind].compute_capability for kind in kinds):
-        found["containerd_additional_runtimes"] = [
+        variables["containerd_additional_runtimes"] = [
             {
                 "name": "nvidia",
                 "type": "io.containerd.runc.v2",
@@ -272,5 +272,5 @@ def _gpu_variables(site: Site) -> dict[str, object]:
                 },
             }
         ]
-        found["enable_cdi"] = True
-    return found
+        variables["enable_cdi"] = True
+    return variables

@@ -101,7 +101,7 @@ def _repair(context: SiteContext) -> tuple[str | None, int]:
         drift = [*settled_hosts_drift(context, [KUBESPRAY]), *cluster_drift(context)]
     except Unanswered as error:
         return str(error), 0
-    others = [one for one in drift if not is_mark(one)]
+    others = [item for item in drift if not is_mark(item)]
     if others:
         more = f" and {len(others) - 1} more" if len(others) > 1 else ""
         return f"{others[0].object}: {others[0].property} is {others[0].found}{more}", 0

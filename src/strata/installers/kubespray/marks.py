@@ -32,14 +32,14 @@ def restore_marks(context: SiteContext, drift: Iterable[Drift]) -> int:
         UserError: the API server refused, or does not respond.
     """
     count = 0
-    for one in drift:
-        node = one.object.removeprefix("node ")
-        if one.property == CORDON:
+    for item in drift:
+        node = item.object.removeprefix("node ")
+        if item.property == CORDON:
             command = ["uncordon", node]
-        elif one.property == TAINT:
-            command = ["taint", "node", node, one.wanted, "--overwrite"]
+        elif item.property == TAINT:
+            command = ["taint", "node", node, item.wanted, "--overwrite"]
         else:
-            command = ["label", "node", node, f"{one.property.removeprefix(LABEL)}={one.wanted}", "--overwrite"]
+            command = ["label", "node", node, f"{item.property.removeprefix(LABEL)}={item.wanted}", "--overwrite"]
         try:
             kubectl(context, *command)
         except Unanswered as error:

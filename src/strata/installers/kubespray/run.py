@@ -81,7 +81,7 @@ def desired(context: SiteContext) -> Record:
         names=names_digest(context),
         nodes={host.name: host.roles for host in nodes(site, outputs)},
         variables={
-            name: hashlib.sha256(json.dumps(one, sort_keys=True).encode()).hexdigest() for name, one in hosts.items()
+            name: hashlib.sha256(json.dumps(host, sort_keys=True).encode()).hexdigest() for name, host in hosts.items()
         },
         inventory=(inventory_directory(context.paths) / HOSTS).read_text(),
     )
@@ -147,26 +147,26 @@ def run_playbook(run: Run, context: SiteContext, progress: Progress) -> int:
 
 def _record(run: Run, context: SiteContext) -> None:
     """After a success."""
-    wanted, before = desired(context), Record.load(context.paths) or Record()
+    current, before = desired(context), Record.load(context.paths) or Record()
     if run.playbook == REMOVE:
-        left = {name: roles for name, roles in before.nodes.items() if name in wanted.nodes}
+        left = {name: roles for name, roles in before.nodes.items() if name in current.nodes}
         before.model_copy(update={"nodes": left, "unfinished": ""}).save(context.paths)
     elif run.playbook == SCALE:
         # CoreDNS is not among its tasks
-        wanted.model_copy(update={"names": before.names}).save(context.paths)
+        current.model_copy(update={"names": before.names}).save(context.paths)
     else:
         if not run.tags:
             _store_kubeconfig(context)
-        wanted.save(context.paths)
+        current.save(context.paths)
 
 
 def _store_kubeconfig(context: SiteContext) -> None:
     """The administrator's kubeconfig, with the address at which the deployment host reaches the API server."""
     artifact = inventory_directory(context.paths) / "artifacts" / "admin.conf"
-    found = yaml.safe_load(artifact.read_text())
+    kubeconfig = yaml.safe_load(artifact.read_text())
     address = api_address(context.site, context.cloud_outputs, outside=True)
     assert address is not None, "a cluster without control planes was refused before"
-    for one in found["clusters"]:
-        one["cluster"]["server"] = endpoint(address, KUBERNETES_API)
-    write_private(context.paths.kubeconfig, yaml.safe_dump(found, sort_keys=False))
+    for cluster in kubeconfig["clusters"]:
+        cluster["cluster"]["server"] = endpoint(address, KUBERNETES_API)
+    write_private(context.paths.kubeconfig, yaml.safe_dump(kubeconfig, sort_keys=False))
     artifact.unlink()

@@ -135,16 +135,16 @@ class SecretStore:
 
     def rotated(self, name: str) -> float | None:
         """When a secret whose old value is kept was last rotated, in seconds since 1970; None where it never was."""
-        found = self._read().get("rotated", {}).get(name)
-        return None if found is None else float(found)
+        moment = self._read().get("rotated", {}).get(name)
+        return None if moment is None else float(moment)
 
     def certificates(self) -> Mapping[str, str]:
         """PEM of each certificate by name, the authority's as `authority`."""
         content = self._read()
-        found = {name: str(one["certificate"]) for name, one in sorted(content.get("certificates", {}).items())}
+        by_name = {name: str(entry["certificate"]) for name, entry in sorted(content.get("certificates", {}).items())}
         if authority := content.get("authority"):
-            found["authority"] = str(authority["certificate"])
-        return found
+            by_name["authority"] = str(authority["certificate"])
+        return by_name
 
     def forget_certificate(self, name: str) -> None:
         """Has a certificate reissued when it is next needed.
@@ -168,13 +168,13 @@ class SecretStore:
     def known(self) -> Mapping[str, str]:
         """All generated secrets and private keys by name; for the tests that look for leaks."""
         content = self._read()
-        found = dict(content.get("secrets", {}))
-        found |= {f"certificate {n}": c["private_key"] for n, c in content.get("certificates", {}).items()}
+        values = dict(content.get("secrets", {}))
+        values |= {f"certificate {n}": c["private_key"] for n, c in content.get("certificates", {}).items()}
         if authority := content.get("authority"):
-            found["authority"] = authority["private_key"]
+            values["authority"] = authority["private_key"]
         if replacement := content.get("authority_replacement"):
-            found["other authority"] = replacement["other"]["private_key"]
-        return found
+            values["other authority"] = replacement["other"]["private_key"]
+        return values
 
     @property
     def ca(self) -> str:
@@ -205,8 +205,8 @@ class SecretStore:
     @property
     def authority_replacement(self) -> tuple[AuthorityPhase, float] | None:
         """How far the replacement of the authority is, and since when in seconds since 1970; None without one."""
-        found = self._read().get("authority_replacement")
-        return (AuthorityPhase(found["phase"]), float(found["since"])) if found else None
+        replacement = self._read().get("authority_replacement")
+        return (AuthorityPhase(replacement["phase"]), float(replacement["since"])) if replacement else None
 
     def replace_authority(self) -> AuthorityPhase | None:
         """Takes the replacement of the authority one phase further; each has to reach every host before the next.
@@ -240,18 +240,18 @@ class SecretStore:
             return kept if pki.covers(kept["certificate"], dns_names, ip_addresses) else None
 
         trusted = self.ca
-        found = valid(self._read())
-        if found is None:
+        entry = valid(self._read())
+        if entry is None:
             with self._change() as content:
                 # another fork of Ansible may have issued it in between, for the other hosts that share it
-                found = valid(content)
-                if found is None:
+                entry = valid(content)
+                if entry is None:
                     authority = content["authority"]
                     signer = authority["certificate"]
                     issued = pki.issue(signer, authority["private_key"], name, dns_names, ip_addresses)
-                    found = {"certificate": issued.certificate, "private_key": issued.private_key, "ca": signer}
-                    content.setdefault("certificates", {})[name] = found
-        return pki.Certificate(found["certificate"], found["private_key"], trusted)
+                    entry = {"certificate": issued.certificate, "private_key": issued.private_key, "ca": signer}
+                    content.setdefault("certificates", {})[name] = entry
+        return pki.Certificate(entry["certificate"], entry["private_key"], trusted)
 
     def _vault(self, passphrase: str | None = None) -> Any:
         from ansible.constants import DEFAULT_VAULT_IDENTITY  # noqa: PLC0415  # ansible: 0.1 s

@@ -84,17 +84,19 @@ def _flavors(cloud: Cloud) -> Iterator[Finding]:
 def _instances(cloud: Cloud) -> Iterator[Finding]:
     flavors = {flavor.name: flavor for flavor in cloud.flavors}
     total, asked = held(cloud), Counter[str]()
-    told: set[str] = set()
+    reported: set[str] = set()
     for index, instance in enumerate(cloud.instances):
         flavor = flavors.get(instance.flavor)
         for kind, count in (flavor.accelerators if flavor else {}).items():
             asked[kind] += count
-            if kind in total and asked[kind] > total[kind] and kind not in told:
-                told.add(kind)
-                wanted = sum(
+            if kind in total and asked[kind] > total[kind] and kind not in reported:
+                reported.add(kind)
+                requested = sum(
                     flavors[i.flavor].accelerators.get(kind, 0) for i in cloud.instances if i.flavor in flavors
                 )
-                why = f"instances ask for {wanted} × {kind}, hypervisors hold {total[kind]}; from here on none is left"
+                why = (
+                    f"instances ask for {requested} × {kind}, hypervisors hold {total[kind]}; from here on none is left"
+                )
                 fix = f"fewer instances with {kind}, or more cards"
                 yield Finding((*INSTANCES, index, "flavor"), why, fix, (HYPERVISORS, FLAVORS))
 

@@ -54,7 +54,7 @@ def _reserved(name: str, path: KeyPath, taken: Mapping[str, str]) -> Iterator[Fi
 def _services(site: Site) -> dict[str, str]:
     """Names below the site's domain where something else responds."""
     used = {role for host in declared_hosts(site) for role in host.roles}
-    found = {
+    reasons = {
         name: f"is the DNS name of the role {role}"
         for role in roles()
         if role in used
@@ -63,5 +63,5 @@ def _services(site: Site) -> dict[str, str]:
     for service in published(site):
         shared = service.hostname_key == API_HOSTNAME
         key = API_HOSTNAME if shared else ("platform", "services", service.key)
-        found[service.hostname] = f"is the hostname of {dotted(key)}"
-    return found
+        reasons[service.hostname] = f"is the hostname of {dotted(key)}"
+    return reasons

@@ -113,9 +113,9 @@ def _references(site: Site) -> Iterator[Finding]:
             known_set = set(known)
             source: KeyPath = ("cloud", section)
             for index, instance in enumerate(site.cloud.instances):
-                wanted = getattr(instance, key)
-                if wanted is not None and wanted not in known_set:
-                    fix = suggestion(wanted, known, section)
+                reference = getattr(instance, key)
+                if reference is not None and reference not in known_set:
+                    fix = suggestion(reference, known, section)
                     yield Finding(("cloud", "instances", index, key), f"is not in cloud.{section}", fix, (source,))
 
 

@@ -92,13 +92,13 @@ def _sizes(site: Site) -> Iterator[Finding]:
         control = site.cloud.control_network
         if control is not None and control.num_addresses < CONTROL_ADDRESSES:
             yield Finding(("cloud", "control_network"), "has too few addresses", "a prefix of /28 or shorter")
-        wanted = Counter(instance.network for instance in site.cloud.instances)
+        counts = Counter(instance.network for instance in site.cloud.instances)
         for index, network in enumerate(site.cloud.networks):
             free = network.allocation_pool.size - LIBRARY_ADDRESSES
-            if wanted[network.name] > free:
-                why = f"has {free} addresses for instances, {wanted[network.name]} instances are in it"
+            if counts[network.name] > free:
+                why = f"has {free} addresses for instances, {counts[network.name]} instances are in it"
                 key = "allocation_pool" if "allocation_pool" in network.model_fields_set else "cidr"
-                fix = f"a larger pool, {_reach(network.allocation_pool.start, wanted[network.name])} at least"
+                fix = f"a larger pool, {_reach(network.allocation_pool.start, counts[network.name])} at least"
                 yield Finding(("cloud", "networks", index, key), why, fix)
     if site.cluster is not None:
         pods, services = site.cluster.pod_network, site.cluster.service_network

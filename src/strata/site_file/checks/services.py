@@ -31,7 +31,7 @@ def check(site: Site, directory: Path) -> Iterator[Finding]:
         if service.image_folders:
             yield from role_findings(site, key, "registry", "its images come from it")
         # two needs may miss the same: tokens and logins, an issuer
-        yield from dict.fromkeys(found for need in service.needs(settings) for found in need.findings(site, key))
+        yield from dict.fromkeys(finding for need in service.needs(settings) for finding in need.findings(site, key))
         yield from service.check(settings, site, directory)
 
 
@@ -39,13 +39,13 @@ def _issuers(site: Site, directory: Path) -> Iterator[Finding]:
     """One issuer at most; the CA of an external one can be read."""
     external = site.platform.services.external_issuer
     own = issuers(site)
-    one = "services accept the tokens of one issuer"
+    reason = "services accept the tokens of one issuer"
     for other in own[1:]:
-        yield Finding((*ROOT, other.key), f"duplicate of {own[0].key}: {one}", "remove one of them")
+        yield Finding((*ROOT, other.key), f"duplicate of {own[0].key}: {reason}", "remove one of them")
     if external is None:
         return
     if own:
-        yield Finding((*ROOT, "external_issuer"), f"conflicts with {own[0].key}: {one}", "remove one of them")
+        yield Finding((*ROOT, "external_issuer"), f"conflicts with {own[0].key}: {reason}", "remove one of them")
     if external.ca_file is not None:
         yield from certificates_file((*ROOT, "external_issuer", "ca_file"), directory / external.ca_file)
 

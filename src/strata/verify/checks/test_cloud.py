@@ -106,16 +106,16 @@ def test_hypervisors_are_up(cloud: Connection, model: Cloud) -> None:
 
     up = {expected.name: ("up", "enabled") for expected in model.hypervisors}
     # nova calls one down whose report is late
-    assert up.items() <= settled(states, lambda found: up.items() <= found.items()).items()
-    found = {h.name: h for h in cloud.compute.hypervisors(details=True)}
+    assert up.items() <= settled(states, lambda current: up.items() <= current.items()).items()
+    by_name = {h.name: h for h in cloud.compute.hypervisors(details=True)}
     for expected in model.hypervisors:
-        hypervisor = found[expected.name]
+        hypervisor = by_name[expected.name]
         inventory = cloud.placement.get(f"/resource_providers/{hypervisor.id}/inventories").json()["inventories"]
         # dedicated CPUs have a class of their own, and a hypervisor of dedicated ones only has no others
         cpus = sum(inventory[kind]["total"] for kind in ("VCPU", "PCPU") if kind in inventory)
         assert cpus >= expected.vcpus, f"{expected.name} has {cpus} CPUs, site.yaml counts on {expected.vcpus}"
-        memory, wanted = inventory["MEMORY_MB"]["total"], expected.memory.mebibytes
-        assert memory >= wanted, f"{expected.name} has {memory} MiB, site.yaml counts on {wanted} MiB"
+        memory, declared = inventory["MEMORY_MB"]["total"], expected.memory.mebibytes
+        assert memory >= declared, f"{expected.name} has {memory} MiB, site.yaml counts on {declared} MiB"
 
 
 @needs(AGGREGATES)
@@ -134,10 +134,10 @@ def test_aggregates_keep_kinds_apart(cloud: Connection, model: Cloud) -> None:
 def test_flavors_ask_for_their_cards(site: Site, cloud: Connection, model: Cloud) -> None:
     """Each flavor has its size and requests exactly its accelerators; of those that Strata creates, CPU flavors request
     hosts without any, where there are some."""
-    found = {f.name: f for f in cloud.compute.flavors(get_extra_specs=True)}
+    flavors = {f.name: f for f in cloud.compute.flavors(get_extra_specs=True)}
     for expected, arguments in zip(model.flavors, flavor_arguments(model), strict=True):
-        assert expected.name in found, f"the cloud shows no flavor {expected.name}"
-        flavor = found[expected.name]
+        assert expected.name in flavors, f"the cloud shows no flavor {expected.name}"
+        flavor = flavors[expected.name]
         size = (expected.vcpus, expected.memory.mebibytes, expected.disk.gibibytes)
         assert (flavor.vcpus, flavor.ram, flavor.disk) == size, expected.name
         specs = dict(flavor.extra_specs or {})
@@ -159,8 +159,8 @@ def test_instances_run_where_they_should(model: Cloud, servers: dict[str, Any]) 
             continue  # the cloud does not say where
         where = server.hypervisor_hostname
         assert where in holders, f"{instance.name} runs on {where}, which cloud.hypervisors does not list"
-        wanted, held = set(flavor_of(model, instance).accelerators), holders[where]
-        assert wanted <= held, f"{instance.name} runs on {where}, which has {held or 'no cards'}"
+        needed, held = set(flavor_of(model, instance).accelerators), holders[where]
+        assert needed <= held, f"{instance.name} runs on {where}, which has {held or 'no cards'}"
         if apart[instance.flavor]:
             assert not held, f"{instance.name} needs no card and runs on {where}"
 
@@ -179,15 +179,15 @@ def test_gpu_instances_see_their_cards_only(
     """A GPU instance sees exactly the PCI devices that its flavor requests; no two instances see the same one."""
     kinds, seen = context.site.accelerators, Counter[tuple[str, str]]()
     for instance in model.instances:
-        wanted = flavor_of(model, instance).accelerators
-        if not wanted:
+        requested = flavor_of(model, instance).accelerators
+        if not requested:
             continue
-        found = known_cards(host_devices(host(instance.name), context.provider.pci_directories), kinds.values())
-        expected = Counter({kinds[kind].pci_id: count for kind, count in wanted.items()})
-        assert Counter(found.values()) == expected, instance.name
+        cards = known_cards(host_devices(host(instance.name), context.provider.pci_directories), kinds.values())
+        expected = Counter({kinds[kind].pci_id: count for kind, count in requested.items()})
+        assert Counter(cards.values()) == expected, instance.name
         if context.site.simulates_accelerators:
-            seen.update((servers[instance.name].host_id, address) for address in found)
-        elif "gpu_node" in instance.roles and set(wanted).intersection(nvidia_kinds(context.site)):
+            seen.update((servers[instance.name].host_id, address) for address in cards)
+        elif "gpu_node" in instance.roles and set(requested).intersection(nvidia_kinds(context.site)):
             # an instance numbers its PCI devices itself: only the GPU identifies it
             listed = host(instance.name).check_output("nvidia-smi --query-gpu=uuid --format=csv,noheader")
             seen.update(("uuid", line.strip()) for line in listed.splitlines())
@@ -273,7 +273,7 @@ def test_one_card_too_many_is_refused(cloud: Connection, model: Cloud, boot_imag
     try:
         ended = settled(
             lambda: cloud.compute.get_server(server.id),
-            lambda found: found.status == "ACTIVE" or (found.status == "ERROR" and bool(found.fault)),
+            lambda server: server.status == "ACTIVE" or (server.status == "ERROR" and bool(server.fault)),
             BUILD_SECONDS,
         )
         assert ended.status == "ERROR", "an instance got a card that is not there"
@@ -297,7 +297,9 @@ def test_services_are_units(controller: Host, model: Cloud) -> None:
         return {unit: dict(line.split("=", 1) for line in block) for unit, block in lines}
 
     state = {"ActiveState": "active", "Restart": "on-failure", "StandardOutput": "journal"}
-    wrong = settled(lambda: {unit: one for unit, one in shown().items() if one != state}, lambda found: not found)
+    wrong = settled(
+        lambda: {unit: actual for unit, actual in shown().items() if actual != state}, lambda wrong: not wrong
+    )
     assert wrong == {}
 
 
@@ -312,8 +314,8 @@ def test_killed_service_comes_back(controller: Host) -> None:
         text = controller.check_output("systemctl show --property=ActiveState,MainPID %s", unit)
         return dict(line.split("=", 1) for line in text.splitlines())
 
-    def restarted(found: dict[str, str]) -> bool:
-        return found["ActiveState"] == "active" and found["MainPID"] not in ("0", before)
+    def restarted(properties: dict[str, str]) -> bool:
+        return properties["ActiveState"] == "active" and properties["MainPID"] not in ("0", before)
 
     after = settled(shown, restarted, RESTART_SECONDS)
     assert restarted(after), f"{unit} {RESTART_SECONDS:.0f} s after it was killed: {after}"

@@ -105,8 +105,8 @@ print(json.dumps({name: address(name) for name in sys.argv[1:]}))
 
 def node_hosts(site: Site, outputs: CloudOutputs | None) -> tuple[SiteHost, ...]:
     """The hosts that are nodes."""
-    wanted = {"kube_control_plane", "kube_node"}
-    return tuple(h for h in hosts(site, outputs) if wanted.intersection(h.roles))
+    node_roles = {"kube_control_plane", "kube_node"}
+    return tuple(h for h in hosts(site, outputs) if node_roles.intersection(h.roles))
 
 
 @pytest.fixture(scope="module")
@@ -125,8 +125,8 @@ def gpu_nodes(machines: tuple[SiteHost, ...]) -> tuple[str, ...]:
 def nodes(kubectl: Kubectl) -> dict[str, dict[str, Any]]:
     """Node objects by name, once all are Ready."""
 
-    def ready(found: dict[str, dict[str, Any]]) -> bool:
-        return all(state_of(node) == "True" for node in found.values())
+    def ready(by_name: dict[str, dict[str, Any]]) -> bool:
+        return all(state_of(node) == "True" for node in by_name.values())
 
     return settled(lambda: list_nodes(kubectl), ready)
 
@@ -178,8 +178,8 @@ def offered(site: Site, nodes: dict[str, dict[str, Any]], cards_of: Callable[[st
     shared = {
         name: by_resource(site, counts) for name, counts in accelerators_as_offered(site).items() if pool_of(site, name)
     }
-    found = {name: shared.get(name) or cards_of(name) for name in nodes}
-    return {name: cards for name, cards in found.items() if cards}
+    by_node = {name: shared.get(name) or cards_of(name) for name in nodes}
+    return {name: cards for name, cards in by_node.items() if cards}
 
 
 def test_nodes_are_ready(machines: tuple[SiteHost, ...], nodes: dict[str, dict[str, Any]]) -> None:
@@ -222,8 +222,8 @@ def test_datastore_is_postgresql(
     kubectl("--namespace", namespace, "create", "configmap", name)
     database = host(hosts_with("postgresql", site, cloud_outputs)[0].name)
     query = f"select count(*) from kine where name = '/registry/configmaps/{namespace}/{name}'"  # noqa: S608  # ours
-    found = database.check_output('runuser -u postgres -- psql -tAc "%s" %s' % (query, KINE_DATABASE))  # noqa: UP031
-    assert found.strip() == "1"
+    output = database.check_output('runuser -u postgres -- psql -tAc "%s" %s' % (query, KINE_DATABASE))  # noqa: UP031
+    assert output.strip() == "1"
 
 
 @needs(STRATA_NETWORK)
@@ -242,7 +242,7 @@ def test_pods_reach_hosts_only_for_services(
     }
     # the ingress controller is a pod behind a NodePort, which other pods may reach
     listening = {
-        f"{host.address}:{one.port}" for host, role in running for one in roles()[role].ports if one.port != INGRESS
+        f"{host.address}:{port.port}" for host, role in running for port in roles()[role].ports if port.port != INGRESS
     }
     targets = sorted(meant | listening)
     command = ["python3", "-c", REACHABLE, ",".join(meant), *targets]
@@ -262,7 +262,7 @@ def test_dns_answers_across_nodes(
     homes = {pod["spec"]["nodeName"] for pod in pods.running_pods(kubectl, "kube-dns", "kube-system", "k8s-app")}
     elsewhere = sorted(set(nodes) - homes) or sorted(nodes)
     service = json.loads(kubectl("get", "service", "kubernetes", "--output", "json"))["spec"]["clusterIP"]
-    expected = {one["name"]: one["address"] for one in service_names(site, context.cloud_outputs)}
+    expected = {entry["name"]: entry["address"] for entry in service_names(site, context.cloud_outputs)}
     expected["kubernetes.default.svc.cluster.local"] = service
     request = PodRequest(
         name="dns",
@@ -283,12 +283,14 @@ def test_allocatable_cards_are_novas(
     resources = {a.resource for a in site.accelerators.values()}
 
     def allocatable() -> Offered:
-        found = {name: node["status"]["allocatable"] for name, node in list_nodes(kubectl).items()}
-        counts = {name: {r: int(n) for r, n in has.items() if r in resources and int(n)} for name, has in found.items()}
+        by_node = {name: node["status"]["allocatable"] for name, node in list_nodes(kubectl).items()}
+        counts = {
+            name: {r: int(n) for r, n in has.items() if r in resources and int(n)} for name, has in by_node.items()
+        }
         return {name: cards for name, cards in counts.items() if cards}
 
     # a kubelet that was restarted offers none until the device plugin has registered again
-    assert settled(allocatable, lambda found: found == offered) == offered
+    assert settled(allocatable, lambda counts: counts == offered) == offered
     assert set(offered) == set(gpu_nodes)
 
 
@@ -332,7 +334,7 @@ def test_gpu_pod_sees_its_cards(
     seen = PodCards(**json.loads(output))
     if set(kinds).intersection(built_in_kinds(site)):
         # Strata's device plugin names the cards, and has the directories of those without hardware mounted
-        assert {one for value in seen.variables.values() for one in value.split(",")} == there
+        assert {address for value in seen.variables.values() for address in value.split(",")} == there
         assert not seen.directories or set(seen.directories) == there
         assert seen.directories or not context.site.simulates_accelerators
     else:

@@ -64,9 +64,9 @@ def test_a_member_is_known_to_the_cluster(member: tuple[str, As], site: Site) ->
     """kubectl with a user's login has the user's name and tenants, and no group of Kubernetes beside that of all
     authenticated users."""
     name, kubectl = member
-    found = json.loads(kubectl("auth", "whoami", "--output=json"))["status"]["userInfo"]
-    assert found["username"] == f"{PREFIX}{name}"
-    assert sorted(found["groups"]) == [user_group(tenant_group(site.platform.tenants[0].name)), "system:authenticated"]
+    user = json.loads(kubectl("auth", "whoami", "--output=json"))["status"]["userInfo"]
+    assert user["username"] == f"{PREFIX}{name}"
+    assert sorted(user["groups"]) == [user_group(tenant_group(site.platform.tenants[0].name)), "system:authenticated"]
 
 
 @needs(TENANTS, OWN_USERS)

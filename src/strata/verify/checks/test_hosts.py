@@ -84,12 +84,12 @@ def test_names_of_the_site_resolve_on_every_host(
     site: Site, context: SiteContext, everyone: tuple[SiteHost, ...], host: Callable[[str], Host]
 ) -> None:
     """Every host resolves the names of all hosts and of the site's services."""
-    wanted = {f"{h.name}.{site.domain}": h.address for h in everyone}
-    wanted |= {one["name"]: one["address"] for one in service_names(site, context.cloud_outputs)}
+    expected = {f"{h.name}.{site.domain}": h.address for h in everyone}
+    expected |= {entry["name"]: entry["address"] for entry in service_names(site, context.cloud_outputs)}
     for machine in everyone:
-        answers = host(machine.name).check_output(f"getent ahostsv4 {' '.join(wanted)} || true").splitlines()
-        found = {line.split()[2]: line.split()[0] for line in answers if len(line.split()) == 3}
-        assert found == wanted, f"/etc/hosts of {machine.name}"
+        answers = host(machine.name).check_output(f"getent ahostsv4 {' '.join(expected)} || true").splitlines()
+        resolved = {line.split()[2]: line.split()[0] for line in answers if len(line.split()) == 3}
+        assert resolved == expected, f"/etc/hosts of {machine.name}"
 
 
 def test_units_of_roles_are_active(site: Site, everyone: tuple[SiteHost, ...], host: Callable[[str], Host]) -> None:
@@ -99,7 +99,7 @@ def test_units_of_roles_are_active(site: Site, everyone: tuple[SiteHost, ...], h
         others = kernel_names(running)
         for unit in units_of(running):
             command = f"systemctl is-active '{unit}.service' '{others.get(unit, unit)}.service'"
-            states = settled(partial(_output, host(machine.name), command), lambda found: "active" in found.split())
+            states = settled(partial(_output, host(machine.name), command), lambda output: "active" in output.split())
             assert "active" in states.split(), f"{machine.name}: {unit} is {states.strip()}"
 
 
@@ -290,9 +290,9 @@ def test_one_load_balancer_has_the_virtual_address(
     address = site.hosts.load_balancer.virtual_address
     balancers = [host(h.name) for h in everyone if LOAD_BALANCER in h.roles]
     assert all(balancer.service("keepalived").is_running for balancer in balancers)
-    found = {b.check_output("hostname"): b.check_output(f"ip -oneline address show to {address}") for b in balancers}
-    assert [name for name, line in found.items() if line] != [], f"{address} is on no load balancer"
-    assert len([line for line in found.values() if line]) == 1, f"{address} is on several load balancers: {found}"
+    lines = {b.check_output("hostname"): b.check_output(f"ip -oneline address show to {address}") for b in balancers}
+    assert [name for name, line in lines.items() if line] != [], f"{address} is on no load balancer"
+    assert len([line for line in lines.values() if line]) == 1, f"{address} is on several load balancers: {lines}"
 
 
 @needs(role("postgresql"), DATABASES)

@@ -40,7 +40,7 @@ def route(context: SiteContext, kubectl: Kubectl, service: PublishedService) -> 
     """The host name of a new Ingress, which is removed after the check."""
     own = service.host
     ingresses = json.loads(kubectl("get", "ingresses", "--all-namespaces", "--output=json"))["items"]
-    rules = [(one["metadata"]["namespace"], rule) for one in ingresses for rule in one["spec"]["rules"]]
+    rules = [(ingress["metadata"]["namespace"], rule) for ingress in ingresses for rule in ingress["spec"]["rules"]]
     namespace, backend = next(
         (where, rule["http"]["paths"][0]["backend"]) for where, rule in rules if rule["host"] == own
     )
@@ -66,7 +66,7 @@ def test_a_new_route_leads_to_its_service(route: str, service: PublishedService,
     def status() -> int:
         return http.get(f"https://{route}{service.health_path}", timeout=30).status_code
 
-    assert settled(status, lambda found: found == requests.codes.ok) == requests.codes.ok
+    assert settled(status, lambda code: code == requests.codes.ok) == requests.codes.ok
 
 
 def test_unknown_name_is_not_found(context: SiteContext, address: str, http: requests.Session) -> None:

@@ -16,10 +16,10 @@ pytestmark = needs(CLUSTER)
 def test_batch_gives_way_to_interactive_and_platform(kubectl: Kubectl) -> None:
     """The classes platform, interactive and batch are in this order, and batch never preempts."""
     items = json.loads(kubectl("get", "priorityclasses", "--output=json"))["items"]
-    found: dict[str, Any] = {item["metadata"]["name"]: item for item in items}
-    ordered = [found[level]["value"] for level in get_args(Level)]
+    by_name: dict[str, Any] = {item["metadata"]["name"]: item for item in items}
+    ordered = [by_name[level]["value"] for level in get_args(Level)]
     assert ordered == sorted(ordered, reverse=True)
-    policies = [found[level]["preemptionPolicy"] for level in get_args(Level)]
+    policies = [by_name[level]["preemptionPolicy"] for level in get_args(Level)]
     assert policies == ["PreemptLowerPriority", "PreemptLowerPriority", "Never"]
 
 

@@ -29,7 +29,7 @@ def of_service(service: Service[Any]) -> Need:
     """The service, with a host name."""
     return Need(
         f"platform.services.{service.key} with a host name",
-        lambda site: any(one.key == service.key for one in published(site)),
+        lambda site: any(entry.key == service.key for entry in published(site)),
     )
 
 
@@ -47,7 +47,7 @@ def test_names_have_certificates_of_the_site(
     key: str, site: Site, paths: SitePaths, cloud_outputs: CloudOutputs | None
 ) -> None:
     """Each service is reachable on port 443 with the wildcard certificate of the site's CA."""
-    entry = next(one for one in published(site) if one.key == key)
+    entry = next(entry for entry in published(site) if entry.key == key)
     address = outside_of("load_balancer", site, cloud_outputs)
     assert address is not None, "no host has the role load_balancer"
     name = entry.host
@@ -89,10 +89,10 @@ def test_pods_run_the_pushed_image(kubectl: Kubectl, images: ImageOutputs, site:
 @needs(NAMESPACES)
 def test_namespaces_of_services_are_closed(kubectl: Kubectl, site: Site) -> None:
     """Namespaces of services reject pods above their security level, and deny all connections by default."""
-    found = namespaces(site)
+    listed = namespaces(site)
     container = {"name": "main", "image": "none", "securityContext": {"privileged": True}}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "check"}, "spec": {"containers": [container]}}
-    for namespace in found:
+    for namespace in listed:
         where = ("--namespace", namespace.name)
         said = kubectl("create", *where, "--dry-run=server", "--filename=-", input=json.dumps(pod), check=False)
         assert namespace.pod_security == "privileged" or "violates PodSecurity" in said, said

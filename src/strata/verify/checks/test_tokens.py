@@ -51,7 +51,7 @@ class TokenEndpoint:
         def status() -> int:
             return self.http.get(self.url, headers=headers, timeout=30).status_code
 
-        return settled(status, lambda found: found < requests.codes.server_error)
+        return settled(status, lambda code: code < requests.codes.server_error)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +63,7 @@ def endpoints(
     # a service with pages at a name of their own accepts tokens at the API's
     words = (Hostname, ApiPath)
     hosts = {service.name: need.host(site) for word in words for service, need in needed(site, word)}
-    found = [
+    targets = [
         TokenEndpoint(
             service.name,
             (external.audience if external else None) or need.name,
@@ -74,14 +74,14 @@ def endpoints(
         if need.path
     ]
     if site.cluster is None:
-        yield found
+        yield targets
         return
     server = api_server(context)
     ca = Path(tmp_path_factory.mktemp("cluster"), "ca.crt")
     ca.write_text(server.ca)
     with named_session(ca, server.name) as session:
         # what every authenticated user may read
-        yield [*found, TokenEndpoint("Kubernetes", CLIENT, session, f"{server.url}/api")]
+        yield [*targets, TokenEndpoint("Kubernetes", CLIENT, session, f"{server.url}/api")]
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_services_accept_the_issuers_tokens(
     for endpoint in endpoints:
         claims = signer.claims(endpoint.audience, **{USERNAME_CLAIM: "check"})
         token = signer.sign(claims) if own and own.signing_key else issuer_token(endpoint.audience)
-        status = settled(partial(endpoint.status, token), lambda found: found == 200, LEARN_SECONDS, pause=1)
+        status = settled(partial(endpoint.status, token), lambda code: code == 200, LEARN_SECONDS, pause=1)
         assert status == 200, endpoint.name
         # an anonymous user is one without rights
         assert endpoint.status(None) in (401, 403), endpoint.name
@@ -115,6 +115,8 @@ def test_services_accept_the_issuers_tokens(
 def test_services_refuse_other_tokens(endpoints: list[TokenEndpoint], signer: Signer, forgery: str) -> None:
     """Every service that takes tokens, the Kubernetes API among them, returns 401 for a token that is expired,
     unsigned, tampered with, signed with another key, from another issuer or for another audience."""
-    claims = {one.name: signer.claims(one.audience, **{USERNAME_CLAIM: "check"}) for one in endpoints}
-    found = {one.name: one.status(FORGERIES[forgery](signer, claims[one.name])) for one in endpoints}
-    assert found == dict.fromkeys(found, 401)
+    claims = {endpoint.name: signer.claims(endpoint.audience, **{USERNAME_CLAIM: "check"}) for endpoint in endpoints}
+    statuses = {
+        endpoint.name: endpoint.status(FORGERIES[forgery](signer, claims[endpoint.name])) for endpoint in endpoints
+    }
+    assert statuses == dict.fromkeys(statuses, 401)

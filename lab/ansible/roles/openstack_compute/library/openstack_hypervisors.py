@@ -145,20 +145,20 @@ def main() -> None:
     if parameters["absent"]:
         forget_all(module, end)
     while True:
-        found: dict[str, str] = {}
+        states: dict[str, str] = {}
         said = ""
         try:
-            found = hypervisors(parameters["auth_url"], parameters["compute_url"], parameters["password"])
+            states = hypervisors(parameters["auth_url"], parameters["compute_url"], parameters["password"])
         except (urllib.error.URLError, OSError, ValueError) as error:
             said = str(error)
-        missing = [name for name in parameters["names"] if found.get(name) != "up"]
+        missing = [name for name in parameters["names"] if states.get(name) != "up"]
         missing += stopped(module, parameters["running"])
         if not missing:
-            module.exit_json(changed=False, hypervisors=found)
+            module.exit_json(changed=False, hypervisors=states)
         if broken := failed_unit(module, parameters["units"]):
-            module.fail_json(msg=broken, hypervisors=found)
+            module.fail_json(msg=broken, hypervisors=states)
         if time.monotonic() > end:
-            module.fail_json(msg=f"not up: {', '.join(missing)}. nova lists {found or said}", hypervisors=found)
+            module.fail_json(msg=f"not up: {', '.join(missing)}. nova lists {states or said}", hypervisors=states)
         time.sleep(0.5)
 
 

@@ -46,13 +46,13 @@ class Identity:
         """
         answer = self._session.request(method, f"{self._url}/{path}", json=body, timeout=60)
         answer.raise_for_status()
-        found: dict[str, Any] = answer.json() if answer.content else {}
-        return found
+        content: dict[str, Any] = answer.json() if answer.content else {}
+        return content
 
     def listed(self, kind: str, *keys: str) -> dict[tuple[str, ...], dict[str, Any]]:
         """All objects of a kind by the values of these attributes; one request in the place of one per object."""
-        found: list[dict[str, Any]] = self.call("GET", f"{kind}s")[f"{kind}s"]
-        return {tuple(str(entry[key]) for key in keys): entry for entry in found}
+        entries: list[dict[str, Any]] = self.call("GET", f"{kind}s")[f"{kind}s"]
+        return {tuple(str(entry[key]) for key in keys): entry for entry in entries}
 
     def make(self, kind: str, attributes: dict[str, Any]) -> dict[str, Any]:
         """A new object; returns it as keystone has it."""
@@ -83,8 +83,8 @@ def seed(identity: Identity, region: str, services: list[dict[str, str]]) -> Non
         for interface in INTERFACES:
             endpoint = endpoints.get((service, interface))
             if endpoint is None:
-                wanted = {"service_id": service, "interface": interface, "url": entry["url"], "region_id": region}
-                identity.make("endpoint", wanted)
+                desired = {"service_id": service, "interface": interface, "url": entry["url"], "region_id": region}
+                identity.make("endpoint", desired)
             elif endpoint["url"] != entry["url"]:
                 identity.call("PATCH", f"endpoints/{endpoint['id']}", {"endpoint": {"url": entry["url"]}})
 

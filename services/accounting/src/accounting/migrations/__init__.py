@@ -12,8 +12,10 @@ LOCK = 0x6163636F
 
 def versions() -> dict[int, str]:
     """Number and SQL of each version, from the first on."""
-    found = (file for file in files(__package__).iterdir() if file.name.endswith(".sql"))
-    return {int(file.name.partition("_")[0]): file.read_text() for file in sorted(found, key=lambda file: file.name)}
+    migrations = (file for file in files(__package__).iterdir() if file.name.endswith(".sql"))
+    return {
+        int(file.name.partition("_")[0]): file.read_text() for file in sorted(migrations, key=lambda file: file.name)
+    }
 
 
 def migrate(connection: psycopg.Connection[tuple[object, ...]], to: int | None = None) -> tuple[int, int]:

@@ -38,8 +38,8 @@ async def list_personal_access_tokens(
 ) -> Envelope[list[PersonalAccessToken]]:
     """The oldest first; expired ones are deleted."""
     rows = await store.list_of(connection, caller.subject)
-    found = [PersonalAccessToken.model_validate(row) for row in rows]
-    return success(request, "Personal access tokens retrieved.", found)
+    listed = [PersonalAccessToken.model_validate(row) for row in rows]
+    return success(request, "Personal access tokens retrieved.", listed)
 
 
 @router.delete(

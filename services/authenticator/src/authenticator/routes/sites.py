@@ -47,24 +47,24 @@ class Tenant(BaseModel):
 @router.get("/sites", summary="List the sites")
 async def list_sites(request: Request, limit: Limit = 1000, offset: Offset = 0) -> Envelope[list[Site]]:
     """There is one."""
-    found = [_site(request)][offset : offset + limit]
-    return success(request, "Sites retrieved successfully.", found)
+    sites = [_site(request)][offset : offset + limit]
+    return success(request, "Sites retrieved successfully.", sites)
 
 
 @router.get("/sites/{site_id}", summary="Get a site", responses=ENVELOPE.described({404: "No such site."}))
 async def get_site(request: Request, site_id: Identifier) -> Envelope[Site]:
     """By its id."""
-    found = _site(request)
-    if site_id != found.site_id:
-        raise HTTPException(404, f"there is no site {site_id}: this is {found.site_id}")
-    return success(request, "Site retrieved successfully.", found)
+    site = _site(request)
+    if site_id != site.site_id:
+        raise HTTPException(404, f"there is no site {site_id}: this is {site.site_id}")
+    return success(request, "Site retrieved successfully.", site)
 
 
 @router.get("/tenants", summary="List the tenants")
 def list_tenants(request: Request, limit: Limit = 1000, offset: Offset = 0) -> Envelope[list[Tenant]]:
     """There is one."""
-    found = [_tenant(request)][offset : offset + limit]
-    return success(request, "Tenants retrieved successfully.", found)
+    tenants = [_tenant(request)][offset : offset + limit]
+    return success(request, "Tenants retrieved successfully.", tenants)
 
 
 @router.get("/tenants/{tenant_id}", summary="Get a tenant", responses=ENVELOPE.described({404: "No such tenant."}))

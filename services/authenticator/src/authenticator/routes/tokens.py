@@ -78,17 +78,17 @@ async def create_token(request: Request, response: Response) -> Envelope[Tokens]
     describe(request, Change("tokens.create", "tokens", username=given.username))
     if (personal := _personal(given)) is not None:
         exchange: Exchange = request.app.state.exchange
-        found = await exchange.access_token(request, given, personal)
+        issued = await exchange.access_token(request, given, personal)
     else:
         if given.username is not None:
             await limit_name(request, PER_NAME, given.username.lower())
         endpoint: TokenEndpoint = request.app.state.token_endpoint
-        found = await endpoint.request(given.form(), client)
+        issued = await endpoint.request(given.form(), client)
     response.headers["Cache-Control"] = "no-store"
-    access = str(found["access_token"])
-    tokens = Tokens(access_token=AccessToken(access_token=access, **_lifetime(access, found.get("expires_in"))))
-    if isinstance(refresh := found.get("refresh_token"), str):
-        lifetime = _lifetime(refresh, found.get("refresh_expires_in"))
+    access = str(issued["access_token"])
+    tokens = Tokens(access_token=AccessToken(access_token=access, **_lifetime(access, issued.get("expires_in"))))
+    if isinstance(refresh := issued.get("refresh_token"), str):
+        lifetime = _lifetime(refresh, issued.get("refresh_expires_in"))
         tokens.refresh_token = RefreshToken(refresh_token=refresh, **lifetime)
     return success(request, "Token created successfully.", tokens)
 

@@ -113,7 +113,7 @@ def _problem(request: Request, name: str, days: str) -> str:
     """What is wrong with the values of the form; empty where nothing is."""
     if not (1 <= len(name) <= LONGEST_NAME and name.isprintable()):
         return f"the name needs 1 to {LONGEST_NAME} printable characters"
-    if days not in {str(one) for one in lifetimes(request)}:
+    if days not in {str(lifetime) for lifetime in lifetimes(request)}:
         return "choose one of the lifetimes"
     return ""
 

@@ -45,5 +45,5 @@ class State:
 
 def state_of(request: Request) -> State:
     """Of the running service."""
-    found: State = request.app.state.web
-    return found
+    state: State = request.app.state.web
+    return state

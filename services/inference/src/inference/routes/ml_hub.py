@@ -39,13 +39,13 @@ async def available(request: Request, caller: Person, models: SiteModels) -> Env
     """Those of your tenants."""
     states = [
         ModelState(
-            model_id=one.model.id,
-            state=one.state,
-            reason=one.reason,
-            accelerator=one.model.accelerator,
-            idle_seconds=one.model.idle_seconds,
+            model_id=runtime.model.id,
+            state=runtime.state,
+            reason=runtime.reason,
+            accelerator=runtime.model.accelerator,
+            idle_seconds=runtime.model.idle_seconds,
         )
-        for one in models.of(caller)
+        for runtime in models.of(caller)
     ]
     result = Available(available_models=[state.model_id for state in states], models=states)
     return success(request, f"{len(states)} models are available", result)
@@ -61,12 +61,12 @@ async def ask(
     request: Request, caller: Person, models: SiteModels, servers: ModelServers, model_id: str, body: Body
 ) -> Envelope[str]:
     """The result is the text. Errors have their real status, in the envelope."""
-    found = models.find(caller, model_id)
+    chosen = models.find(caller, model_id)
     prompt = body.get("prompt")
     if not isinstance(prompt, str):
         raise HTTPException(400, "prompt: must be a text")
-    name = found.runtime.model.id
-    answer = await servers.forward(found, "/v1/completions", {"model": name, "prompt": prompt})
+    name = chosen.runtime.model.id
+    answer = await servers.forward(chosen, "/v1/completions", {"model": name, "prompt": prompt})
     text, message = _read(bytes(answer.body))
     if answer.status_code != 200 or text is None:
         kept = {name: answer.headers[name] for name in ("Retry-After",) if name in answer.headers}

@@ -21,8 +21,8 @@ router = APIRouter(prefix="/models", tags=["tasks"])
 )
 async def chat(caller: Person, models: SiteModels, servers: ModelServers, model_id: str, body: Body) -> Response:
     """The body's `model` is ignored: InferenceClient sends a constant."""
-    found = models.find(caller, model_id)
-    return await ask_chat(servers, found, {**body, "model": found.runtime.model.id})
+    chosen = models.find(caller, model_id)
+    return await ask_chat(servers, chosen, {**body, "model": chosen.runtime.model.id})
 
 
 @router.post(

@@ -19,47 +19,47 @@ GATED = ENVELOPE.described({403: "The hub gives it only to accounts that were gr
 
 def _without_hub(request: Request, kind: Kind, repository: str, what: str) -> HTTPException:
     """404 for what the hub alone has."""
-    one = SINGULAR[kind]
+    noun = SINGULAR[kind]
     if hub_of(request).public_url:
-        return HTTPException(404, f"the hub has no {what} of the {one} {repository!r}")
+        return HTTPException(404, f"the hub has no {what} of the {noun} {repository!r}")
     return HTTPException(
-        404, f"this site has no hub, so it has no {what} of the {one} {repository!r}; the catalogue holds its metadata"
+        404, f"this site has no hub, so it has no {what} of the {noun} {repository!r}; the catalogue holds its metadata"
     )
 
 
 async def _download(request: Request, kind: Kind, repository: str) -> tuple[Repository, dict[str, Any]]:
-    found = await find(request, kind, repository)
-    if found.files is None:
-        if found.metadata.get("stale"):
+    details = await find(request, kind, repository)
+    if details.files is None:
+        if details.metadata.get("stale"):
             detail = f"the hub does not respond, and {repository!r} was not read before; try again"
             raise HTTPException(503, detail, headers={"Retry-After": "30"})
         raise _without_hub(request, kind, repository, "files")
     values = {
-        "sha": found.sha,
-        "created_at": found.entry["created_at"],
-        "last_modified": found.entry["last_modified"],
-        "download_links": found.links(hub_of(request).public_url),
+        "sha": details.sha,
+        "created_at": details.entry["created_at"],
+        "last_modified": details.entry["last_modified"],
+        "download_links": details.links(hub_of(request).public_url),
     }
-    return found, values
+    return details, values
 
 
-async def read_card(request: Request, found: Repository) -> tuple[str, dict[str, Any]]:
+async def read_card(request: Request, repository: Repository) -> tuple[str, dict[str, Any]]:
     """Markdown of the card of a model or dataset, and where it is from.
 
     Raises:
         HTTPException: 404 where the hub has none, 403 where it is gated, 503 where the hub does not respond.
     """
-    card = await read_hub(request, found.kind, found.id, "card")
+    card = await read_hub(request, repository.kind, repository.id, "card")
     if card is None or card.content is None:
-        raise _without_hub(request, found.kind, found.id, "card")
+        raise _without_hub(request, repository.kind, repository.id, "card")
     return _body(card.content), card.described
 
 
 async def _card(request: Request, kind: Kind, repository: str) -> tuple[dict[str, Any], str, dict[str, Any]]:
     """Metadata of the card, its Markdown, and where they are from."""
-    found = await find(request, kind, repository)
-    text, source = await read_card(request, found)
-    return found.mapping("cardData") or {}, text, source
+    details = await find(request, kind, repository)
+    text, source = await read_card(request, details)
+    return details.mapping("cardData") or {}, text, source
 
 
 def _body(card: str) -> str:
@@ -79,8 +79,8 @@ def _body(card: str) -> str:
 )
 async def download_model(request: Request, model_id: InPath) -> Envelope[ModelDownload]:
     """The files of the newest commit, at the site's hub."""
-    found, values = await _download(request, "models", model_id)
-    return success(request, "files listed", ModelDownload(model_id=model_id, **values), **found.metadata)
+    repository, values = await _download(request, "models", model_id)
+    return success(request, "files listed", ModelDownload(model_id=model_id, **values), **repository.metadata)
 
 
 @router.get(
@@ -91,8 +91,8 @@ async def download_model(request: Request, model_id: InPath) -> Envelope[ModelDo
 )
 async def download_dataset(request: Request, dataset_id: InPath) -> Envelope[DatasetDownload]:
     """The files of the newest commit, at the site's hub."""
-    found, values = await _download(request, "datasets", dataset_id)
-    return success(request, "files listed", DatasetDownload(dataset_id=dataset_id, **values), **found.metadata)
+    repository, values = await _download(request, "datasets", dataset_id)
+    return success(request, "files listed", DatasetDownload(dataset_id=dataset_id, **values), **repository.metadata)
 
 
 @router.get("/model_card/{model_id:path}", summary="A model's card", responses={**MISSING, **GATED})

@@ -108,5 +108,5 @@ async def list_datasets_by_size_category(
 )
 async def get_dataset(request: Request, dataset_id: InPath) -> Envelope[Dataset]:
     """All that the catalogue and the hub know of a dataset; its id is given with its slash, or with %2F."""
-    found = await find(request, "datasets", dataset_id)
-    return success(request, "dataset found", dataset(found), **found.metadata)
+    repository = await find(request, "datasets", dataset_id)
+    return success(request, "dataset found", dataset(repository), **repository.metadata)

@@ -50,15 +50,17 @@ async def get_model_inference_server(
 ) -> Envelope[ModelServer] | JSONResponse:
     """Where members of your tenants ask it; else, whether an inference server could run it."""
     settings: Settings = request.app.state.settings
-    found = await find(request, "models", model_id)
-    entry = found.entry
+    repository = await find(request, "models", model_id)
+    entry = repository.entry
     own = TransformersInfo(auto_model=auto_model(entry), pipeline_tag=entry["pipeline_tag"])
-    info = transformers_info(found) or own
+    info = transformers_info(repository) or own
     if may_ask(settings, caller, model_id):
         result = ModelServer(
             model_id=model_id,
             inference_endpoint=f"{str(settings.inference_url).rstrip('/')}/{quote(model_id)}",
-            prompt_example=[one for one in found.sequence("widgetData") or () if isinstance(one, dict)],
+            prompt_example=[
+                example for example in repository.sequence("widgetData") or () if isinstance(example, dict)
+            ],
             transformers_info=info,
         )
         return success(request, f"{model_id!r} can be asked", result)

@@ -112,5 +112,5 @@ async def list_models_by_language(
 )
 async def get_model(request: Request, model_id: InPath) -> Envelope[Model]:
     """All that the catalogue and the hub know of a model; its id is given with its slash, or with %2F."""
-    found = await find(request, "models", model_id)
-    return success(request, "model found", model(found), **found.metadata)
+    repository = await find(request, "models", model_id)
+    return success(request, "model found", model(repository), **repository.metadata)

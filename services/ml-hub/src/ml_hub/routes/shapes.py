@@ -134,29 +134,29 @@ class InferencePossible(Response):
     transformers_info: TransformersInfo
 
 
-def transformers_info(found: Repository) -> TransformersInfo | None:
+def transformers_info(repository: Repository) -> TransformersInfo | None:
     """Of the hub; None where that has none."""
-    told = found.mapping("transformersInfo")
-    if told is None:
+    info = repository.mapping("transformersInfo")
+    if info is None:
         return None
-    return TransformersInfo(**{n: told[n] for n in TransformersInfo.model_fields if isinstance(told.get(n), str)})
+    return TransformersInfo(**{n: info[n] for n in TransformersInfo.model_fields if isinstance(info.get(n), str)})
 
 
-def _detail(found: Repository) -> dict[str, Any]:
-    return {"card_data": found.mapping("cardData"), "repository_content": found.files, "sha": found.sha}
+def _detail(repository: Repository) -> dict[str, Any]:
+    return {"card_data": repository.mapping("cardData"), "repository_content": repository.files, "sha": repository.sha}
 
 
-def model(found: Repository) -> Model:
+def model(repository: Repository) -> Model:
     """All that is known of a model."""
     own = {
-        "config": found.mapping("config"),
-        "model_index": found.sequence("model-index"),
-        "transformers_info": transformers_info(found),
-        "widget_data": found.sequence("widgetData"),
+        "config": repository.mapping("config"),
+        "model_index": repository.sequence("model-index"),
+        "transformers_info": transformers_info(repository),
+        "widget_data": repository.sequence("widgetData"),
     }
-    return Model.model_validate({**found.entry, **_detail(found), **own})
+    return Model.model_validate({**repository.entry, **_detail(repository), **own})
 
 
-def dataset(found: Repository) -> Dataset:
+def dataset(repository: Repository) -> Dataset:
     """All that is known of a dataset."""
-    return Dataset.model_validate({**found.entry, **_detail(found)})
+    return Dataset.model_validate({**repository.entry, **_detail(repository)})

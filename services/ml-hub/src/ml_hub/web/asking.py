@@ -43,10 +43,10 @@ class State:
     place: str
 
     @classmethod
-    def of(cls, told: ModelState) -> State:
+    def of(cls, model_state: ModelState) -> State:
         """As the inference server reports it."""
-        word, kind, message = WORDS[told.state]
-        return cls(word, kind, told.reason or message, PLACES.get(told.accelerator, ""))
+        word, kind, message = WORDS[model_state.state]
+        return cls(word, kind, model_state.reason or message, PLACES.get(model_state.accelerator, ""))
 
 
 UNKNOWN = State("Unknown", "", "", "")
@@ -70,9 +70,9 @@ class Conversation:
     status: int = 200
 
 
-def takes_prompts(request: Request, found: Repository) -> bool:
+def takes_prompts(request: Request, repository: Repository) -> bool:
     """Whether pages can ask a model: its task answers with text, and the service reaches the inference server."""
-    return _server(request) is not None and found.entry["pipeline_tag"] not in {LABELS, *EMBEDDINGS}
+    return _server(request) is not None and repository.entry["pipeline_tag"] not in {LABELS, *EMBEDDINGS}
 
 
 async def read_states(request: Request, token: str | None) -> Mapping[str, State]:
@@ -81,7 +81,7 @@ async def read_states(request: Request, token: str | None) -> Mapping[str, State
     if server is None or token is None:
         return {}
     try:
-        return {name: State.of(told) for name, told in (await server.states(token)).items()}
+        return {name: State.of(model) for name, model in (await server.states(token)).items()}
     except NoAnswer as error:
         log.warning("states of models are unknown", reason=str(error))
         return {}
@@ -108,5 +108,5 @@ async def ask(request: Request, token: str | None, model_id: str, prompt: str) -
 
 
 def _server(request: Request) -> ModelServer | None:
-    found: ModelServer | None = request.app.state.model_server
-    return found
+    server: ModelServer | None = request.app.state.model_server
+    return server

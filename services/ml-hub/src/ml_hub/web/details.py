@@ -60,10 +60,10 @@ class Serving:
 async def show_model(request: Request, visitor: Visitor, token: VisitorToken, repository: InPath) -> Response:
     """One model; where the site serves it for the visitor, its state and how to ask it."""
     settings: Settings = request.app.state.settings
-    found = await _find(request, "models", repository)
+    details = await _find(request, "models", repository)
     if not may_ask(settings, visitor, repository):
-        return await _page(request, found)
-    return await _page(request, found, Serving(await _state(request, token, repository), Conversation()))
+        return await _page(request, details)
+    return await _page(request, details, Serving(await _state(request, token, repository), Conversation()))
 
 
 @router.post("/models/{repository:path}")
@@ -74,11 +74,11 @@ async def ask_model(
     # of the site, it changes nothing; the inference server counts it
     audit.skip(request)
     settings: Settings = request.app.state.settings
-    found = await _find(request, "models", repository)
+    details = await _find(request, "models", repository)
     if not may_ask(settings, visitor, repository):
         raise HTTPException(404, f"This site does not run {repository!r} for you.")
     answered = await ask(request, token, repository, prompt)
-    return await _page(request, found, Serving(await _state(request, token, repository), answered))
+    return await _page(request, details, Serving(await _state(request, token, repository), answered))
 
 
 @router.get("/datasets/{repository:path}")
@@ -91,25 +91,25 @@ async def _state(request: Request, token: str | None, model_id: str) -> State:
     return (await read_states(request, token)).get(model_id, UNKNOWN)
 
 
-async def _page(request: Request, found: Repository, serving: Serving | None = None) -> Response:
-    card, no_card = await _card(request, found)
+async def _page(request: Request, repository: Repository, serving: Serving | None = None) -> Response:
+    card, no_card = await _card(request, repository)
     settings: Settings = request.app.state.settings
     links = Links.of(settings, hub_of(request).public_url)
     return render(
         request,
         "repository.html",
         serving.conversation.status if serving else 200,
-        kind=found.kind,
-        found=found,
+        kind=repository.kind,
+        found=repository,
         card=card,
         no_card=no_card,
-        files=await _files(request, found),
+        files=await _files(request, repository),
         most_files=MOST_FILES,
         # a name that no hub has may hold anything, and users run what they copy
-        loading=loading(found, links) if links.hub and is_repository(found.id) else [],
-        asking=asking(found, links) if serving else [],
+        loading=loading(repository, links) if links.hub and is_repository(repository.id) else [],
+        asking=asking(repository, links) if serving else [],
         serving=serving,
-        prompts=serving is not None and takes_prompts(request, found),
+        prompts=serving is not None and takes_prompts(request, repository),
         longest_prompt=LONGEST_PROMPT,
         links=links,
     )
@@ -125,23 +125,23 @@ async def _find(request: Request, kind: Kind, repository: str) -> Repository:
         raise HTTPException(404, text) from None
 
 
-async def _card(request: Request, found: Repository) -> tuple[Markup, str]:
+async def _card(request: Request, repository: Repository) -> tuple[Markup, str]:
     """The card, or why there is none."""
     try:
-        text, _ = await read_card(request, found)
+        text, _ = await read_card(request, repository)
     except HTTPException as error:
         return Markup(), str(error.detail)
     # a long one takes seconds, in which other requests go on
     return await run_in_threadpool(card_html, text), ""
 
 
-async def _files(request: Request, found: Repository) -> list[File] | None:
+async def _files(request: Request, repository: Repository) -> list[File] | None:
     """Files by name; None: unknown."""
-    if found.files is None:
+    if repository.files is None:
         return None
     try:
-        read = await read_hub(request, found.kind, found.id, "sizes")
+        read = await read_hub(request, repository.kind, repository.id, "sizes")
     except HTTPException:
         read = None  # the names are known
     sizes = (read.content if read else None) or {}
-    return [File(name, sizes.get(name)) for name in found.files]
+    return [File(name, sizes.get(name)) for name in repository.files]

@@ -56,9 +56,9 @@ async def show_models(
     """The most downloaded models, narrowed by the form; on top, what the site serves."""
     typed = {"search": search, "author": author, "task": task, "library": library}
     settings: Settings = request.app.state.settings
-    own = [one for one in sorted(settings.inference_models) if may_ask(settings, visitor, one)]
+    own = [model for model in sorted(settings.inference_models) if may_ask(settings, visitor, model)]
     states = await read_states(request, token) if own else {}
-    served = [(one, states.get(one, UNKNOWN)) for one in own]
+    served = [(model, states.get(model, UNKNOWN)) for model in own]
     return await _list(request, connection, ModelFilter(author, task, None, search, library), page, typed, served)
 
 

@@ -79,17 +79,17 @@ class Links:
         return [Snippet("use-token", "A token, in a shell", text)] if self.login else []
 
 
-def loading(found: Repository, links: Links) -> list[Snippet]:
+def loading(repo: Repository, links: Links) -> list[Snippet]:
     """How to load a model or dataset.
 
     Args:
-        found: whose name a hub accepts, so that it needs no quotes.
+        repo: whose name a hub accepts, so that it needs no quotes.
         links: of the site; with a hub.
     """
     before = f'import os\n\nos.environ.setdefault("HF_ENDPOINT", "{links.hub}")  # before the import\n\n'
-    kind = "" if found.kind == "models" else " --repo-type dataset"
-    download = f"hf download {found.id}{kind}"
-    argument = "" if found.kind == "models" else ', repo_type="dataset"'
+    kind = "" if repo.kind == "models" else " --repo-type dataset"
+    download = f"hf download {repo.id}{kind}"
+    argument = "" if repo.kind == "models" else ', repo_type="dataset"'
     snippets = [
         # in notebooks and pods it is set to the address that needs no token
         Snippet("use-shell", "A shell", f"export HF_ENDPOINT=${{HF_ENDPOINT:-{links.hub}}}\n{download}"),
@@ -97,36 +97,36 @@ def loading(found: Repository, links: Links) -> list[Snippet]:
             "use-hub",
             "huggingface_hub",
             f"{before}from huggingface_hub import snapshot_download\n\n"
-            f'folder = snapshot_download("{found.id}"{argument})',
+            f'folder = snapshot_download("{repo.id}"{argument})',
         ),
     ]
-    if found.kind == "datasets":
-        text = f'{before}from datasets import load_dataset\n\ndata = load_dataset("{found.id}")'
+    if repo.kind == "datasets":
+        text = f'{before}from datasets import load_dataset\n\ndata = load_dataset("{repo.id}")'
         snippets.append(Snippet("use-datasets", "datasets", text))
-    elif found.entry["library_name"] == "sentence-transformers":
-        text = f'from sentence_transformers import SentenceTransformer\n\nmodel = SentenceTransformer("{found.id}")'
+    elif repo.entry["library_name"] == "sentence-transformers":
+        text = f'from sentence_transformers import SentenceTransformer\n\nmodel = SentenceTransformer("{repo.id}")'
         snippets.append(Snippet("use-sentence-transformers", "sentence-transformers", before + text))
-    elif (loader := auto_model(found.entry)) is not None:
+    elif (loader := auto_model(repo.entry)) is not None:
         text = (
             f"from transformers import AutoTokenizer, {loader}\n\n"
-            f'tokenizer = AutoTokenizer.from_pretrained("{found.id}")\nmodel = {loader}.from_pretrained("{found.id}")'
+            f'tokenizer = AutoTokenizer.from_pretrained("{repo.id}")\nmodel = {loader}.from_pretrained("{repo.id}")'
         )
         snippets.append(Snippet("use-transformers", "transformers", before + text))
     return snippets
 
 
-def asking(found: Repository, links: Links) -> list[Snippet]:
+def asking(repo: Repository, links: Links) -> list[Snippet]:
     """How to ask a model that the site serves.
 
     Args:
-        found: named in site.yaml, whose check allows no characters that need quotes.
+        repo: named in site.yaml, whose check allows no characters that need quotes.
         links: of the site.
     """
-    task = found.entry["pipeline_tag"]
+    task = repo.entry["pipeline_tag"]
     if task == LABELS:
         url = links.openai.removesuffix("/v1")
         body = {"inputs": "How nice!"}
-        return [Snippet("ask-curl", "curl", _curl(f"{url}/models/{found.id}", body))]
+        return [Snippet("ask-curl", "curl", _curl(f"{url}/models/{repo.id}", body))]
     if task in EMBEDDINGS:
         call, field, shown, path = "embeddings", "input", "data[0].embedding", "embeddings"
     else:
@@ -134,9 +134,9 @@ def asking(found: Repository, links: Links) -> list[Snippet]:
     client = (
         f"import os\n\nfrom openai import OpenAI\n\n"
         f'client = OpenAI(base_url="{links.openai}", api_key=os.environ["TOKEN"])\n'
-        f'answer = client.{call}.create(model="{found.id}", {field}="{EXAMPLE}")\nprint(answer.{shown})'
+        f'answer = client.{call}.create(model="{repo.id}", {field}="{EXAMPLE}")\nprint(answer.{shown})'
     )
-    body = {"model": found.id, field: EXAMPLE}
+    body = {"model": repo.id, field: EXAMPLE}
     return [
         Snippet("ask-openai", "openai", client),
         Snippet("ask-curl", "curl", _curl(f"{links.openai}/{path}", body)),

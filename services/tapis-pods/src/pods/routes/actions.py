@@ -24,8 +24,8 @@ async def _acted(
     request: Request, caller: Caller, pod_id: str, connection: AsyncConnection, requested: str
 ) -> Envelope[PodResult]:
     await set_status(request, connection, caller, pod_id, requested)
-    found = await PODS.find(connection, caller, pod_id, "READ")
-    return success(request, "Requested successfully.", pod_result(found, settings_of(request).domain))
+    row = await PODS.find(connection, caller, pod_id, "READ")
+    return success(request, "Requested successfully.", pod_result(row, settings_of(request).domain))
 
 
 @router.get("/{pod_id}/start", operation_id="start_pod", summary="Start a stopped pod", responses=MISSING | IN_USE)

@@ -64,8 +64,8 @@ def content_routes(shared: Shared, prefix: str) -> APIRouter:
         storage = storage_of(request)
 
         def listed() -> tuple[list[File], bool]:
-            with answered(f"{kind} {name}"), storage.open(row["tenant"], FOLDERS[kind], name) as found:
-                entries = list(islice(walk(found, most=MOST_LISTED + 1), MOST_LISTED + 1))
+            with answered(f"{kind} {name}"), storage.open(row["tenant"], FOLDERS[kind], name) as descriptor:
+                entries = list(islice(walk(descriptor, most=MOST_LISTED + 1), MOST_LISTED + 1))
             folders = (entry for entry in entries if stat.S_ISDIR(entry.state.st_mode))
             complete = len(entries) <= MOST_LISTED and all(entry.readable for entry in folders)
             return [_file(entry) for entry in entries[:MOST_LISTED]], complete
@@ -97,12 +97,12 @@ def content_routes(shared: Shared, prefix: str) -> APIRouter:
             raise HTTPException(400, "path: must not be empty or /")
 
         def opened() -> tuple[Held, int]:
-            with answered(f"{kind} {name}: {path}"), storage.open(row["tenant"], FOLDERS[kind], name) as found:
+            with answered(f"{kind} {name}: {path}"), storage.open(row["tenant"], FOLDERS[kind], name) as descriptor:
                 if zip:
-                    with folder(found, parts) as chosen:
+                    with folder(descriptor, parts) as chosen:
                         zips.check(chosen)
                         return Held(os.dup(chosen)), 0
-                with folder(found, parts[:-1]) as parent:
+                with folder(descriptor, parts[:-1]) as parent:
                     found_file = Held(open_file(parent, parts[-1]))
                     return found_file, os.fstat(found_file.descriptor).st_size
 

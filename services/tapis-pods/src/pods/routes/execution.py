@@ -39,8 +39,8 @@ class ExecuteCommands(BaseModel):
     @property
     def each(self) -> list[list[str]]:
         """The commands."""
-        several = [one for one in self.commands if isinstance(one, list)]
-        return several or [[one for one in self.commands if isinstance(one, str)]]
+        several = [command for command in self.commands if isinstance(command, list)]
+        return several or [[command for command in self.commands if isinstance(command, str)]]
 
 
 class ExecutionResult(BaseModel):
@@ -87,7 +87,7 @@ async def exec_pod_commands(
         await store.act(connection, pod_id, f"{caller.username} ran commands: {len(given.each)}")
     executor: Executor = request.app.state.executor
     try:
-        found = await executor.run(
+        executions = await executor.run(
             caller.username,
             pod["tenant"],
             pod_id,
@@ -104,10 +104,10 @@ async def exec_pod_commands(
         raise HTTPException(429, detail, headers={"Retry-After": "10"}) from None
     except Unavailable as error:
         raise HTTPException(503, f"{error}; try again", headers={"Retry-After": "10"}) from None
-    results = [ExecutionResult.model_validate(one) for one in found]
+    results = [ExecutionResult.model_validate(execution) for execution in executions]
     result = ExecutionResults(
         execution_results=results,
         total_commands=len(given.each),
-        successful_commands=sum(one.success for one in results),
+        successful_commands=sum(result.success for result in results),
     )
     return success(request, "Commands run.", result)

@@ -68,24 +68,24 @@ def _repository(text: str) -> str:
 
 async def _visible(connection: AsyncConnection, settings: Settings, caller: Caller) -> list[ImageResult]:
     own = [name for name in caller.tenants if name in settings.tenants]
-    found: dict[str, ImageResult] = {}
+    by_name: dict[str, ImageResult] = {}
     for tenant in own:
         for image in settings.tenants[tenant].images:
-            found.setdefault(image, ImageResult(image=image, tenants=[])).tenants.append(tenant)
+            by_name.setdefault(image, ImageResult(image=image, tenants=[])).tenants.append(tenant)
     query = select(*tables.images.columns).where(tables.images.c.tenant.in_(own))
     for row in (await connection.execute(query.order_by(tables.images.c.image, tables.images.c.tenant))).mappings():
         shown = {name: row[name] for name in ("image", "description", "creation_ts", "added_by")}
-        one = found.setdefault(row["image"], ImageResult(tenants=[], **shown))
-        if row["tenant"] not in one.tenants:
-            one.tenants.append(row["tenant"])
-    return [found[name] for name in sorted(found)]
+        result = by_name.setdefault(row["image"], ImageResult(tenants=[], **shown))
+        if row["tenant"] not in result.tenants:
+            result.tenants.append(row["tenant"])
+    return [by_name[name] for name in sorted(by_name)]
 
 
 def _administered(settings: Settings, caller: Caller) -> list[str]:
-    found = [name for name in caller.administered_tenants if name in settings.tenants]
-    if not found:
+    tenants = [name for name in caller.administered_tenants if name in settings.tenants]
+    if not tenants:
         raise HTTPException(403, "images are changed by administrators of a tenant, who are in /tenants/<name>/admins")
-    return found
+    return tenants
 
 
 async def _add(connection: AsyncConnection, settings: Settings, caller: Caller, given: NewImage) -> ImageResult | None:
@@ -118,8 +118,8 @@ async def _add(connection: AsyncConnection, settings: Settings, caller: Caller, 
 @router.get("", operation_id="get_images", summary="Images that your tenants may run")
 async def get_images(request: Request, caller: Person, connection: Connection) -> Envelope[list[ImageResult]]:
     """By name."""
-    found = await _visible(connection, settings_of(request), caller)
-    return success(request, "Images retrieved successfully.", found, count=len(found))
+    images = await _visible(connection, settings_of(request), caller)
+    return success(request, "Images retrieved successfully.", images, count=len(images))
 
 
 @router.post("", operation_id="add_image", summary="Allow an image", responses=MISSING | IN_USE)
@@ -144,11 +144,11 @@ async def add_images(
 ) -> Envelope[list[ImageResult]]:
     """All or none; those that were added."""
     describe(request, Change("images.add", "images"))
-    found = [await _add(connection, settings_of(request), caller, one) for one in given]
-    if None in found and not skip_duplicates:
-        name = given[found.index(None)].image
+    results = [await _add(connection, settings_of(request), caller, image) for image in given]
+    if None in results and not skip_duplicates:
+        name = given[results.index(None)].image
         raise HTTPException(409, f"image: {name} is on the list already; skip_duplicates=true leaves it out")
-    return success(request, "Images added successfully.", [one for one in found if one is not None])
+    return success(request, "Images added successfully.", [result for result in results if result is not None])
 
 
 @router.get("/{image_id:path}", operation_id="get_image", summary="An image", responses=MISSING)
@@ -156,9 +156,9 @@ async def get_image(
     request: Request, caller: Person, image_id: ImageName, connection: Connection
 ) -> Envelope[ImageResult]:
     """If one of your tenants may run it."""
-    for one in await _visible(connection, settings_of(request), caller):
-        if one.image == image_id or one.image == full_name(image_id):
-            return success(request, "Image retrieved successfully.", one)
+    for image in await _visible(connection, settings_of(request), caller):
+        if image.image == image_id or image.image == full_name(image_id):
+            return success(request, "Image retrieved successfully.", image)
     raise HTTPException(404, f"image {image_id} is not on the list of your tenants")
 
 

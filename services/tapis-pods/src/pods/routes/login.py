@@ -69,8 +69,8 @@ class Logins:
 
 def logins_of(request: Request) -> Logins:
     """Of the running service."""
-    found: Logins = request.app.state.logins
-    return found
+    logins: Logins = request.app.state.logins
+    return logins
 
 
 # not below /v3/pods, which the API's own name leads to: Traefik alone reaches it
@@ -135,14 +135,14 @@ async def _find(request: Request, connection: AsyncConnection, host: str) -> Pro
 
 
 def _send_to_login(request: Request, logins: Logins, port: ProtectedPort) -> Response:
-    state, wanted = secrets.token_urlsafe(16), port.entry.tapis_auth_return_path
-    if wanted == "/":
-        wanted = request.headers.get("x-forwarded-uri", "/")
-    if not wanted.startswith("/") or len(wanted) > LONGEST_PATH:
-        wanted = "/"
+    state, path = secrets.token_urlsafe(16), port.entry.tapis_auth_return_path
+    if path == "/":
+        path = request.headers.get("x-forwarded-uri", "/")
+    if not path.startswith("/") or len(path) > LONGEST_PATH:
+        path = "/"
     query = urlencode({"host": port.host, "state": state})
     response = RedirectResponse(f"{logins.begin_url}?{query}", 303, HEADERS)
-    sealed = logins.states.seal(port.host, time.time() + STATE_SECONDS, {"state": state, "path": wanted})
+    sealed = logins.states.seal(port.host, time.time() + STATE_SECONDS, {"state": state, "path": path})
     set_cookie(response, _state_cookie(state), sealed, STATE_SECONDS)
     return response
 
@@ -151,7 +151,7 @@ def _enter(request: Request, logins: Logins, port: ProtectedPort, query: dict[st
     """Begins a session at the pod's host, for a code and the cookie that belongs to it."""
     code = logins.codes.open(port.host, query.get("code", [""])[0])
     name = _state_cookie(code["state"]) if code else ""
-    opened = (logins.states.open(port.host, value) for found, value in cookies(request) if found == name)
+    opened = (logins.states.open(port.host, value) for cookie, value in cookies(request) if cookie == name)
     kept = next(filter(None, opened), None)
     if code is None or kept is None or kept["state"] != code["state"]:
         return page(AGAIN, 400)
@@ -193,8 +193,8 @@ def _is_other_sites(request: Request, host: str) -> bool:
 
 def _passed_on(request: Request) -> dict[str, Any]:
     """Of the headers that Traefik withholds, what the pod gets: its own cookies, and no tokens."""
-    found = {"Cookie": other_cookies(request)}
+    headers = {"Cookie": other_cookies(request)}
     authorization = request.headers.getlist("authorization")
     if len(authorization) == 1 and not authorization[0].lower().lstrip().startswith("bearer"):
-        found["Authorization"] = authorization[0]
-    return {name: value for name, value in found.items() if value}
+        headers["Authorization"] = authorization[0]
+    return {name: value for name, value in headers.items() if value}

@@ -71,9 +71,9 @@ class Sharing:
     async def _find(
         self, request: Request, caller: Caller, name: str, action: str, connection: AsyncConnection
     ) -> None:
-        found = await self.shared.find(connection, caller, name, "ADMIN", change=True)
+        row = await self.shared.find(connection, caller, name, "ADMIN", change=True)
         action = f"{self.shared.kind}s.permissions.{action}"
-        describe(request, Change(action, f"{self.prefix[1:]}/{name}", found["tenant"]))
+        describe(request, Change(action, f"{self.prefix[1:]}/{name}", row["tenant"]))
 
 
 def permission_routes(sharing: Sharing) -> APIRouter:

@@ -33,8 +33,8 @@ PodName = Annotated[Text, Path(min_length=1, max_length=64, description="Name of
 
 def settings_of(request: Request) -> Settings:
     """Of the running service."""
-    found: Settings = request.app.state.settings
-    return found
+    settings: Settings = request.app.state.settings
+    return settings
 
 
 def choose_tenant(settings: Settings, caller: Caller, queue: str) -> Tenant:
@@ -86,8 +86,8 @@ async def check_tenant(connection: AsyncConnection, tenant: Tenant, spec: PodSpe
 async def list_pods(request: Request, caller: Person, connection: Connection) -> Envelope[list[PodResult]]:
     """By name; those of tenants that you are no longer a member of are left out."""
     domain = settings_of(request).domain
-    found = [pod_result(row, domain) for row in (await connection.execute(PODS.visible(caller))).mappings()]
-    return success(request, "Pods retrieved successfully.", found, count=len(found))
+    results = [pod_result(row, domain) for row in (await connection.execute(PODS.visible(caller))).mappings()]
+    return success(request, "Pods retrieved successfully.", results, count=len(results))
 
 
 @router.post("", operation_id="create_pod", summary="Create a pod", responses=IN_USE | NOT_MOUNTED)
@@ -105,15 +105,15 @@ async def create_pod(request: Request, caller: Person, given: NewPod, connection
     dumped = spec.model_dump(mode="json")
     if not await store.create(connection, given.pod_id, tenant.name, caller.username, dumped, overrides, requested):
         raise HTTPException(409, f"pod_id: {given.pod_id} is in use, or is still being deleted; choose another name")
-    found = await PODS.find(connection, caller, given.pod_id, "ADMIN")
-    return success(request, "Pod created successfully.", pod_result(found, settings.domain))
+    row = await PODS.find(connection, caller, given.pod_id, "ADMIN")
+    return success(request, "Pod created successfully.", pod_result(row, settings.domain))
 
 
 @router.get("/{pod_id}", operation_id="get_pod", summary="A pod", responses=MISSING)
 async def get_pod(request: Request, caller: Person, pod_id: PodName, connection: Connection) -> Envelope[PodResult]:
     """Needs READ."""
-    found = await PODS.find(connection, caller, pod_id, "READ")
-    return success(request, "Pod retrieved successfully.", pod_result(found, settings_of(request).domain))
+    row = await PODS.find(connection, caller, pod_id, "READ")
+    return success(request, "Pod retrieved successfully.", pod_result(row, settings_of(request).domain))
 
 
 @router.put("/{pod_id}", operation_id="update_pod", summary="Change a pod", responses=MISSING | IN_USE)
@@ -122,10 +122,10 @@ async def update_pod(
 ) -> Envelope[PodResult]:
     """Needs USER, with status_requested ADMIN; the next start or restart uses the new values."""
     settings = settings_of(request)
-    found = await PODS.find(connection, caller, pod_id, "USER", change=True)
-    describe(request, Change("pods.update", f"pods/{pod_id}", found["tenant"]))
+    row = await PODS.find(connection, caller, pod_id, "USER", change=True)
+    describe(request, Change("pods.update", f"pods/{pod_id}", row["tenant"]))
     # with the fields that later releases have added
-    before = PodSpec.model_validate(found["spec"]).model_dump(mode="json")
+    before = PodSpec.model_validate(row["spec"]).model_dump(mode="json")
     try:
         check_names(pod_id, given.networking if "networking" in given.model_fields_set else {})
     except ValueError as error:
@@ -134,27 +134,27 @@ async def update_pod(
     after = spec.model_dump(mode="json")
     if after != before:
         changed = sorted(key for key in after if after[key] != before.get(key))
-        await check_tenant(connection, known_tenant(settings, found["tenant"]), spec)
-        await check_mounts(connection, caller, found["tenant"], spec.volume_mounts)
-        begin = found["start_instance_ts"]
+        await check_tenant(connection, known_tenant(settings, row["tenant"]), spec)
+        await check_mounts(connection, caller, row["tenant"], spec.volume_mounts)
+        begin = row["start_instance_ts"]
         ending = begin and spec.seconds is not None and begin + timedelta(seconds=spec.seconds)
         line = f"{caller.username} changed {', '.join(changed)}"
-        overrides = found["overrides"] | stored(given)
+        overrides = row["overrides"] | stored(given)
         await store.act(connection, pod_id, line, spec=after, overrides=overrides, time_to_stop_ts=ending or None)
     requested = given.status_requested if "status_requested" in given.model_fields_set else None
-    if requested is not None and requested != found["status_requested"]:
+    if requested is not None and requested != row["status_requested"]:
         await set_status(request, connection, caller, pod_id, requested)
     elif after == before:
-        return success(request, "Pod unchanged.", pod_result(found, settings.domain))
-    found = await PODS.find(connection, caller, pod_id, "READ")
-    return success(request, "Pod updated successfully.", pod_result(found, settings.domain))
+        return success(request, "Pod unchanged.", pod_result(row, settings.domain))
+    row = await PODS.find(connection, caller, pod_id, "READ")
+    return success(request, "Pod updated successfully.", pod_result(row, settings.domain))
 
 
 @router.delete("/{pod_id}", operation_id="delete_pod", summary="Delete a pod", responses=MISSING)
 async def delete_pod(request: Request, caller: Person, pod_id: PodName, connection: Transaction) -> Envelope[str]:
     """Needs ADMIN; the name is free as soon as the pod has ended."""
-    found = await PODS.find(connection, caller, pod_id, "ADMIN", change=True)
-    describe(request, Change("pods.delete", f"pods/{pod_id}", found["tenant"]))
+    row = await PODS.find(connection, caller, pod_id, "ADMIN", change=True)
+    describe(request, Change("pods.delete", f"pods/{pod_id}", row["tenant"]))
     await store.act(connection, pod_id, f"deleted by {caller.username}", deleted=True)
     return success(request, "Pod deleted successfully.", "")
 

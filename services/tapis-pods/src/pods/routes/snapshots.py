@@ -61,8 +61,8 @@ def _result(row: RowMapping) -> SnapshotResult:
 @router.get("", operation_id="list_snapshots", summary="Snapshots that you have a permission for")
 async def list_snapshots(request: Request, caller: Person, connection: Connection) -> Envelope[list[SnapshotResult]]:
     """By name."""
-    found = [_result(row) for row in (await connection.execute(SNAPSHOTS.visible(caller))).mappings()]
-    return success(request, "Snapshots retrieved successfully.", found, count=len(found))
+    results = [_result(row) for row in (await connection.execute(SNAPSHOTS.visible(caller))).mappings()]
+    return success(request, "Snapshots retrieved successfully.", results, count=len(results))
 
 
 @router.post("", operation_id="create_snapshot", summary="Copy a volume", responses=MISSING | IN_USE | STORAGE)
@@ -91,12 +91,12 @@ async def create_snapshot(
     if not await SNAPSHOTS.add(connection, name, caller.username, columns):
         raise HTTPException(409, f"snapshot_id: {name} is in use, or is still being deleted; choose another name")
     await connection.execute(NOTIFY_FILES)
-    found = await SNAPSHOTS.find(connection, caller, name, "ADMIN")
-    return success(request, "Snapshot created successfully.", _result(found))
+    row = await SNAPSHOTS.find(connection, caller, name, "ADMIN")
+    return success(request, "Snapshot created successfully.", _result(row))
 
 
 def _is_folder(storage: Storage, tenant: str, volume: str, parts: tuple[str, ...]) -> bool:
-    with storage.open(tenant, FOLDERS["volume"], volume) as found, folder(found, parts[:-1]) as parent:
+    with storage.open(tenant, FOLDERS["volume"], volume) as root, folder(root, parts[:-1]) as parent:
         # a link is copied as one: it is not a folder
         mode = os.stat(parts[-1], dir_fd=parent, follow_symlinks=False).st_mode if parts else stat.S_IFDIR
     return stat.S_ISDIR(mode)
@@ -107,8 +107,8 @@ async def get_snapshot(
     request: Request, caller: Person, snapshot_id: SnapshotName, connection: Connection
 ) -> Envelope[SnapshotResult]:
     """Needs READ."""
-    found = await SNAPSHOTS.find(connection, caller, snapshot_id, "READ")
-    return success(request, "Snapshot retrieved successfully.", _result(found))
+    row = await SNAPSHOTS.find(connection, caller, snapshot_id, "READ")
+    return success(request, "Snapshot retrieved successfully.", _result(row))
 
 
 @router.put("/{snapshot_id}", operation_id="update_snapshot", summary="Change a snapshot", responses=MISSING)
@@ -116,15 +116,15 @@ async def update_snapshot(
     request: Request, caller: Person, snapshot_id: SnapshotName, given: UpdateSnapshot, connection: Transaction
 ) -> Envelope[SnapshotResult]:
     """Needs USER; the files stay as they are."""
-    found = await SNAPSHOTS.find(connection, caller, snapshot_id, "USER", change=True)
-    describe(request, Change("snapshots.update", f"pods/snapshots/{snapshot_id}", found["tenant"]))
+    row = await SNAPSHOTS.find(connection, caller, snapshot_id, "USER", change=True)
+    describe(request, Change("snapshots.update", f"pods/snapshots/{snapshot_id}", row["tenant"]))
     sent = given.model_dump(exclude_unset=True, exclude={"cron", "retention_policy"})
-    if all(found[key] == value for key, value in sent.items()):
-        return success(request, "Snapshot unchanged.", _result(found))
+    if all(row[key] == value for key, value in sent.items()):
+        return success(request, "Snapshot unchanged.", _result(row))
     own = snapshots.c.snapshot_id == snapshot_id
     await connection.execute(update(snapshots).where(own).values({**sent, "update_ts": func.now()}))
-    found = await SNAPSHOTS.find(connection, caller, snapshot_id, "READ")
-    return success(request, "Snapshot updated successfully.", _result(found))
+    row = await SNAPSHOTS.find(connection, caller, snapshot_id, "READ")
+    return success(request, "Snapshot updated successfully.", _result(row))
 
 
 @router.delete(
@@ -134,8 +134,8 @@ async def delete_snapshot(
     request: Request, caller: Person, snapshot_id: SnapshotName, connection: Transaction
 ) -> Envelope[str]:
     """Needs ADMIN."""
-    found = await SNAPSHOTS.find(connection, caller, snapshot_id, "ADMIN", change=True)
-    describe(request, Change("snapshots.delete", f"pods/snapshots/{snapshot_id}", found["tenant"]))
+    row = await SNAPSHOTS.find(connection, caller, snapshot_id, "ADMIN", change=True)
+    describe(request, Change("snapshots.delete", f"pods/snapshots/{snapshot_id}", row["tenant"]))
     await refuse_mounted(connection, "snapshot", snapshot_id)
     await connection.execute(update(snapshots).where(snapshots.c.snapshot_id == snapshot_id).values(deleted=True))
     await connection.execute(NOTIFY_FILES)

@@ -44,13 +44,13 @@ router = APIRouter(dependencies=[Depends(limit_address(LIMIT))])
 async def show_status(request: Request, connection: Connection) -> HTMLResponse:
     """503 with the state of the pod that the Host header names, 404 where it names none."""
     audit.skip(request)
-    found = parse_host(request.headers.get("host", ""), settings_of(request).domain)
+    target = parse_host(request.headers.get("host", ""), settings_of(request).domain)
     query = select(pods.c.status, pods.c.status_requested, pods.c.spec, pods.c.run_spec)
     row = None
-    if found is not None:
-        query = query.where(pods.c.pod_id == found[0], pods.c.deleted.is_(False))
+    if target is not None:
+        query = query.where(pods.c.pod_id == target[0], pods.c.deleted.is_(False))
         row = (await connection.execute(query)).mappings().one_or_none()
-    if row is None or found is None or not _has_name(row, found[1]):
+    if row is None or target is None or not _has_name(row, target[1]):
         return page("There is no pod with this name", 404)
     state = coarse_state(row["status"], row["status_requested"])
     retry = {"Retry-After": str(RETRY_SECONDS)} if state == "starting" else {}
@@ -70,13 +70,13 @@ def parse_host(host: str, domain: str) -> tuple[str, str] | None:
     return match and (match["pod"], match["key"] or DEFAULT)
 
 
-def coarse_state(found: str, requested: str) -> str:
+def coarse_state(state: str, requested: str) -> str:
     """stopped, starting or failed."""
-    if found == status.ERROR:
+    if state == status.ERROR:
         return "failed"
     if requested == "RESTART":
         return "starting"
-    return "stopped" if requested == "OFF" or found in STOPPED else "starting"
+    return "stopped" if requested == "OFF" or state in STOPPED else "starting"
 
 
 def _has_name(row: RowMapping, key: str) -> bool:

@@ -19,8 +19,8 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 def storage_of(request: Request) -> Storage:
     """Of the running service."""
-    found: Storage = request.app.state.storage
-    return found
+    storage: Storage = request.app.state.storage
+    return storage
 
 
 def checked_parts(path: str, field: str) -> tuple[str, ...]:

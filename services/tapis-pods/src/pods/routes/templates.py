@@ -101,8 +101,8 @@ def _site(template: SiteTemplate) -> TemplateResult:
 
 
 def _tag_result(tag: Tag, *, full: bool = True) -> TagResult:
-    found = TagResult.model_validate(tag)
-    return found if full else found.model_copy(update={"pod_definition": None})
+    result = TagResult.model_validate(tag)
+    return result if full else result.model_copy(update={"pod_definition": None})
 
 
 @router.get("/templates", operation_id="list_templates", summary="Templates that you may use")
@@ -110,9 +110,9 @@ async def list_templates(request: Request, caller: Person, connection: Connectio
     """The site's, then those that you have a permission for."""
     site = settings_of(request).templates
     rows = (await connection.execute(TEMPLATES.visible(caller))).mappings()
-    found = [_site(one) for _, one in sorted(site.items())]
-    found += [TemplateResult.model_validate(dict(row)) for row in rows if row["template_id"] not in site]
-    return success(request, "Templates retrieved successfully.", found, count=len(found))
+    results = [_site(template) for _, template in sorted(site.items())]
+    results += [TemplateResult.model_validate(dict(row)) for row in rows if row["template_id"] not in site]
+    return success(request, "Templates retrieved successfully.", results, count=len(results))
 
 
 @router.post("/templates", operation_id="add_template", summary="Create a template", responses=IN_USE)
@@ -135,12 +135,12 @@ async def list_templates_and_tags(
 ) -> Envelope[dict[str, list[TagResult]]]:
     """By template, the newest first."""
     settings = settings_of(request)
-    found = {name: [templates.site_tag(one)] for name, one in sorted(settings.templates.items())}
+    site_tags = {name: [templates.site_tag(template)] for name, template in sorted(settings.templates.items())}
     rows = (await connection.execute(TEMPLATES.visible(caller))).mappings()
-    own: dict[str, list[Tag]] = {row["template_id"]: [] for row in rows if row["template_id"] not in found}
+    own: dict[str, list[Tag]] = {row["template_id"]: [] for row in rows if row["template_id"] not in site_tags}
     for tag in await templates.list_tags(connection, list(own)):
         own[tag.template_id].append(tag)
-    result = {name: [_tag_result(tag, full=full) for tag in tags] for name, tags in (found | own).items()}
+    result = {name: [_tag_result(tag, full=full) for tag in tags] for name, tags in (site_tags | own).items()}
     return success(request, "Templates and tags retrieved successfully.", result)
 
 
@@ -160,8 +160,8 @@ async def update_template(
     request: Request, caller: Person, template_id: TemplateName, given: UpdateTemplate, connection: Transaction
 ) -> Envelope[TemplateResult]:
     """Needs USER."""
-    found = await templates.find_writable(connection, caller, settings_of(request), template_id, "USER")
-    describe(request, Change("templates.update", f"templates/{template_id}", found["tenant"]))
+    template = await templates.find_writable(connection, caller, settings_of(request), template_id, "USER")
+    describe(request, Change("templates.update", f"templates/{template_id}", template["tenant"]))
     if sent := given.model_dump(exclude_unset=True):
         own = tables.templates.c.template_id == template_id
         await connection.execute(update(tables.templates).where(own).values({**sent, "update_ts": func.now()}))
@@ -176,8 +176,8 @@ async def delete_template(
     request: Request, caller: Person, template_id: TemplateName, connection: Transaction
 ) -> Envelope[str]:
     """Needs ADMIN; pods that were made of it stay as they are."""
-    found = await templates.find_writable(connection, caller, settings_of(request), template_id, "ADMIN")
-    describe(request, Change("templates.delete", f"templates/{template_id}", found["tenant"]))
+    template = await templates.find_writable(connection, caller, settings_of(request), template_id, "ADMIN")
+    describe(request, Change("templates.delete", f"templates/{template_id}", template["tenant"]))
     await connection.execute(delete(tables.templates).where(tables.templates.c.template_id == template_id))
     return success(request, "Template deleted successfully.", "")
 
@@ -189,8 +189,8 @@ async def list_template_tags(
     request: Request, caller: Person, template_id: TemplateName, connection: Connection, full: Full = True
 ) -> Envelope[list[TagResult]]:
     """Needs READ, unless it is the site's; the newest first."""
-    found = await templates.find_tags(connection, caller, settings_of(request), template_id)
-    return success(request, "Template tags retrieved successfully.", [_tag_result(tag, full=full) for tag in found])
+    tags = await templates.find_tags(connection, caller, settings_of(request), template_id)
+    return success(request, "Template tags retrieved successfully.", [_tag_result(tag, full=full) for tag in tags])
 
 
 @router.post("/templates/{template_id}/tags", operation_id="add_template_tag", summary="Add a tag", responses=MISSING)
@@ -199,8 +199,8 @@ async def add_template_tag(
 ) -> Envelope[TagResult]:
     """Needs USER; the newest state of a tag counts, and pods keep that which they were made of."""
     settings = settings_of(request)
-    found = await templates.find_writable(connection, caller, settings, template_id, "USER")
-    describe(request, Change("templates.tags.add", f"templates/{template_id}", found["tenant"]))
+    template = await templates.find_writable(connection, caller, settings, template_id, "USER")
+    describe(request, Change("templates.tags.add", f"templates/{template_id}", template["tenant"]))
     definition = await templates.complete(connection, caller, settings, given.pod_definition)
     tag = await templates.add_tag(connection, caller, template_id, given.tag, definition, given.commit_message)
     return success(request, "Template tag added successfully.", _tag_result(tag))
@@ -217,8 +217,8 @@ async def get_template_tag(
 ) -> Envelope[list[TagResult]]:
     """Needs READ, unless it is the site's; the newest first, or that of tag@timestamp alone."""
     tag, _, timestamp = tag_id.partition("@")
-    found = await templates.find_tags(connection, caller, settings_of(request), template_id, tag or "@", timestamp)
-    return success(request, "Template tag retrieved successfully.", [_tag_result(one) for one in found])
+    tags = await templates.find_tags(connection, caller, settings_of(request), template_id, tag or "@", timestamp)
+    return success(request, "Template tag retrieved successfully.", [_tag_result(entry) for entry in tags])
 
 
 @router.get("/{pod_id}/derived", operation_id="get_derived_pod", summary="A pod's definition", responses=MISSING)
@@ -226,8 +226,8 @@ async def get_derived_pod(
     request: Request, caller: Person, pod_id: PodName, connection: Connection
 ) -> Envelope[PodResult]:
     """Needs READ; the same as the pod, which always shows what its template has set."""
-    found = await PODS.find(connection, caller, pod_id, "READ")
-    return success(request, "Pod derived successfully.", pod_result(found, settings_of(request).domain))
+    row = await PODS.find(connection, caller, pod_id, "READ")
+    return success(request, "Pod derived successfully.", pod_result(row, settings_of(request).domain))
 
 
 @router.post(

@@ -74,8 +74,8 @@ async def upload_to_volume(
 
         def publish() -> None:
             with (
-                storage.open(row["tenant"], FOLDERS["volume"], volume_id) as found,
-                folder(found, parts[:-1], create=True) as parent,
+                storage.open(row["tenant"], FOLDERS["volume"], volume_id) as root,
+                folder(root, parts[:-1], create=True) as parent,
             ):
                 os.rename(partial, parts[-1], src_dir_fd=own, dst_dir_fd=parent)
 

@@ -50,8 +50,8 @@ def _result(row: RowMapping) -> VolumeResult:
 @router.get("", operation_id="list_volumes", summary="Volumes that you have a permission for")
 async def list_volumes(request: Request, caller: Person, connection: Connection) -> Envelope[list[VolumeResult]]:
     """By name."""
-    found = [_result(row) for row in (await connection.execute(VOLUMES.visible(caller))).mappings()]
-    return success(request, "Volumes retrieved successfully.", found, count=len(found))
+    results = [_result(row) for row in (await connection.execute(VOLUMES.visible(caller))).mappings()]
+    return success(request, "Volumes retrieved successfully.", results, count=len(results))
 
 
 @router.post("", operation_id="create_volume", summary="Create a volume", responses=IN_USE | STORAGE)
@@ -71,8 +71,8 @@ async def create_volume(
             raise HTTPException(
                 409, f"volume_id: the storage has files of an unknown volume {name}; choose another name"
             ) from None
-    found = await VOLUMES.find(connection, caller, name, "ADMIN")
-    return success(request, "Volume created successfully.", _result(found))
+    row = await VOLUMES.find(connection, caller, name, "ADMIN")
+    return success(request, "Volume created successfully.", _result(row))
 
 
 @router.get("/{volume_id}", operation_id="get_volume", summary="A volume", responses=MISSING)
@@ -80,8 +80,8 @@ async def get_volume(
     request: Request, caller: Person, volume_id: VolumeName, connection: Connection
 ) -> Envelope[VolumeResult]:
     """Needs READ."""
-    found = await VOLUMES.find(connection, caller, volume_id, "READ")
-    return success(request, "Volume retrieved successfully.", _result(found))
+    row = await VOLUMES.find(connection, caller, volume_id, "READ")
+    return success(request, "Volume retrieved successfully.", _result(row))
 
 
 @router.put("/{volume_id}", operation_id="update_volume", summary="Change a volume", responses=MISSING)
@@ -89,15 +89,15 @@ async def update_volume(
     request: Request, caller: Person, volume_id: VolumeName, given: UpdateVolume, connection: Transaction
 ) -> Envelope[VolumeResult]:
     """Needs USER."""
-    found = await VOLUMES.find(connection, caller, volume_id, "USER", change=True)
-    describe(request, Change("volumes.update", f"pods/volumes/{volume_id}", found["tenant"]))
+    row = await VOLUMES.find(connection, caller, volume_id, "USER", change=True)
+    describe(request, Change("volumes.update", f"pods/volumes/{volume_id}", row["tenant"]))
     sent = given.model_dump(exclude_unset=True)
-    if all(found[key] == value for key, value in sent.items()):
-        return success(request, "Volume unchanged.", _result(found))
+    if all(row[key] == value for key, value in sent.items()):
+        return success(request, "Volume unchanged.", _result(row))
     own = volumes.c.volume_id == volume_id
     await connection.execute(update(volumes).where(own).values({**sent, "update_ts": func.now()}))
-    found = await VOLUMES.find(connection, caller, volume_id, "READ")
-    return success(request, "Volume updated successfully.", _result(found))
+    row = await VOLUMES.find(connection, caller, volume_id, "READ")
+    return success(request, "Volume updated successfully.", _result(row))
 
 
 @router.delete("/{volume_id}", operation_id="delete_volume", summary="Delete a volume", responses=MISSING | IN_USE)
@@ -105,8 +105,8 @@ async def delete_volume(
     request: Request, caller: Person, volume_id: VolumeName, connection: Transaction
 ) -> Envelope[str]:
     """Needs ADMIN; its files go with it, and snapshots stay."""
-    found = await VOLUMES.find(connection, caller, volume_id, "ADMIN", change=True)
-    describe(request, Change("volumes.delete", f"pods/volumes/{volume_id}", found["tenant"]))
+    row = await VOLUMES.find(connection, caller, volume_id, "ADMIN", change=True)
+    describe(request, Change("volumes.delete", f"pods/volumes/{volume_id}", row["tenant"]))
     await refuse_mounted(connection, "volume", volume_id)
     await connection.execute(update(volumes).where(volumes.c.volume_id == volume_id).values(deleted=True))
     await connection.execute(NOTIFY_FILES)

@@ -45,8 +45,8 @@ def addresses(row: RowMapping, domain: str) -> list[Address]:
     """
     spec = PodSpec.model_validate(row["run_spec"] or row["spec"])
     running = row["status"] == status.AVAILABLE and row["status_requested"] == "ON"
-    found = [_address(row["pod_id"], key, entry, domain, running=running) for key, entry in spec.networking.items()]
-    return sorted(found, key=lambda address: (address.key != DEFAULT, address.key))
+    listed = [_address(row["pod_id"], key, entry, domain, running=running) for key, entry in spec.networking.items()]
+    return sorted(listed, key=lambda address: (address.key != DEFAULT, address.key))
 
 
 def _address(pod_id: str, key: str, entry: Networking, domain: str, *, running: bool) -> Address:

@@ -51,12 +51,12 @@ def own_tenants(settings: Settings, caller: Caller) -> list[Tenant]:
 async def show_templates(request: Request, visitor: Visitor, connection: Connection) -> Response:
     """Templates to choose from."""
     settings = settings_of(request)
-    found = (await list_templates(request, visitor, connection)).result
+    templates = (await list_templates(request, visitor, connection)).result
     tags = {name: site_tag(template) for name, template in settings.templates.items()}
     # the newest first, but LATEST before all others
-    own = await list_tags(connection, [one.template_id for one in found])
-    for one in sorted(own, key=lambda tag: tag.tag != LATEST):
-        tags.setdefault(one.template_id, one)
+    own = await list_tags(connection, [template.template_id for template in templates])
+    for entry in sorted(own, key=lambda tag: tag.tag != LATEST):
+        tags.setdefault(entry.template_id, entry)
     cards = [
         Card(
             template.template_id if tag.tag == LATEST else f"{template.template_id}:{tag.tag}",
@@ -65,7 +65,7 @@ async def show_templates(request: Request, visitor: Visitor, connection: Connect
             str(tag.pod_definition.get("image", "")),
             template.archive_message,
         )
-        for template in found
+        for template in templates
         if (tag := tags.get(template.template_id)) is not None
     ]
     return render(request, "templates.html", cards=cards, tenants=own_tenants(settings, visitor))
@@ -116,7 +116,7 @@ def _form(
         "form": PodForm(template, tag),
         "values": values,
         "tenants": tenants,
-        "most_gpus": max((one.gpus.maximum for one in tenants if one.gpus), default=0),
-        "messages": [in_words(one) for one in refusal.messages] if refusal else (),
+        "most_gpus": max((tenant.gpus.maximum for tenant in tenants if tenant.gpus), default=0),
+        "messages": [in_words(message) for message in refusal.messages] if refusal else (),
     }
     return render(request, "new.html", refusal.status if refusal else 200, **shown)

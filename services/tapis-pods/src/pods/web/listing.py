@@ -26,7 +26,7 @@ async def show_pods(request: Request, visitor: Visitor, connection: Connection) 
             "row": row,
             "state": state_of(row),
             "source": row["spec"].get("template", "").partition(":")[0] or row["spec"]["image"],
-            "http": [one for one in addresses(row, domain) if one.protocol == "http"],
+            "http": [address for address in addresses(row, domain) if address.protocol == "http"],
         }
         for row in rows
     ]

@@ -28,14 +28,14 @@ _COLORS = re.compile(r"\x1b\[[0-9;]*m")
 @router.get("/pods/{pod_id}/log")
 async def show_log(request: Request, visitor: Visitor, pod_id: PodName, connection: Connection) -> Response:
     """Needs READ."""
-    found = (await get_pod_logs(request, visitor, pod_id, connection)).result.logs[-LONGEST:]
+    text = (await get_pod_logs(request, visitor, pod_id, connection)).result.logs[-LONGEST:]
     # colors of terminals mean nothing here
     shares = await PODS.level(connection, pod_id, visitor.username) != "READ"
-    return render(request, "log.html", pod_id=pod_id, shares=shares, log=_COLORS.sub("", found))
+    return render(request, "log.html", pod_id=pod_id, shares=shares, log=_COLORS.sub("", text))
 
 
 @router.get("/pods/{pod_id}/log.txt")
 async def send_log(request: Request, visitor: Visitor, pod_id: PodName, connection: Connection) -> Response:
     """Needs READ; unchanged, and never as a page, because a pod's program may be anyone's."""
-    found = (await get_pod_logs(request, visitor, pod_id, connection)).result.logs[-LONGEST:]
-    return PlainTextResponse(found, headers=HEADERS)
+    text = (await get_pod_logs(request, visitor, pod_id, connection)).result.logs[-LONGEST:]
+    return PlainTextResponse(text, headers=HEADERS)

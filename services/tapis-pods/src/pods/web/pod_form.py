@@ -133,7 +133,7 @@ def parse_variables(text: str) -> dict[str, str]:
     Raises:
         FormError: a line has no name, or a name is a duplicate.
     """
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), 1):
         name, equals, value = line.partition("=")
         name = name.strip()
@@ -142,10 +142,10 @@ def parse_variables(text: str) -> dict[str, str]:
         # the line itself may be a password
         if not equals or not name:
             raise FormError(f"Variables, line {number}: write NAME=value")
-        if name in found:
+        if name in variables:
             raise FormError(f"Variables, line {number}: duplicate {name}")
-        found[name] = value
-    return found
+        variables[name] = value
+    return variables
 
 
 def parse_hours(text: str) -> int:

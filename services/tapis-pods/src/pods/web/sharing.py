@@ -77,7 +77,7 @@ async def _page(
     user: str = "",
     level: str = LEVELS[0],
 ) -> Response:
-    found = await PODS_SHARING.list(caller, pod_id, connection)
+    permissions = await PODS_SHARING.list(caller, pod_id, connection)
     return render(
         request,
         "sharing.html",
@@ -85,7 +85,7 @@ async def _page(
         pod_id=pod_id,
         tenant=(await PODS.find(connection, caller, pod_id, "USER"))["tenant"],
         # names have no colon
-        permissions=[tuple(one.rsplit(":", 1)) for one in found],
+        permissions=[tuple(permission.rsplit(":", 1)) for permission in permissions],
         meanings=MEANINGS,
         can_change=await PODS.level(connection, pod_id, caller.username) == "ADMIN",
         user=user,

@@ -41,12 +41,12 @@ class State:
 
 def state_of(row: RowMapping) -> State:
     """Of a pod's row."""
-    found, message = str(row["status"]), str(row["status_container"].get("message", ""))
-    if row["status_requested"] == "OFF" and found not in ENDED:
-        return State("Stopping", found, "", message)
+    status, message = str(row["status"]), str(row["status_container"].get("message", ""))
+    if row["status_requested"] == "OFF" and status not in ENDED:
+        return State("Stopping", status, "", message)
     if row["status_requested"] == "RESTART":
-        return State("Restarting", found, "", message)
-    return State(WORDS.get(found, found), found, KINDS.get(found, ""), message)
+        return State("Restarting", status, "", message)
+    return State(WORDS.get(status, status), status, KINDS.get(status, ""), message)
 
 
 def can_start(row: RowMapping) -> bool:

@@ -78,8 +78,8 @@ class Client(threading.Thread):
 
     def gaps(self) -> list[float]:
         """Times without a response that a user would notice (s)."""
-        found = (later - earlier for earlier, later in itertools.pairwise(self.responses))
-        return [gap for gap in found if gap > UNNOTICED]
+        intervals = (later - earlier for earlier, later in itertools.pairwise(self.responses))
+        return [gap for gap in intervals if gap > UNNOTICED]
 
 
 @pytest.fixture
@@ -157,14 +157,14 @@ def test_the_check_fails_where_haproxy_is_stopped() -> None:
 def test_a_run_that_ended_before_the_reload_is_completed() -> None:
     (holder,) = holders()
     other = next(name for name in MACHINES if name != holder)
-    wanted = host(other).file(CONFIGURATION).content_string
+    content = host(other).file(CONFIGURATION).content_string
     # as the only load balancer of a site, which does not hear the other one
-    lines = wanted.splitlines(keepends=True)
+    lines = content.splitlines(keepends=True)
     alone = "".join(lines[: lines.index("    check_unicast_src\n")] + lines[lines.index("    virtual_ipaddress {\n") :])
     write(other, alone)
     host(other).check_output("systemctl reload keepalived")
     eventually(lambda: len(holders()) == 2, LONGEST, f"{other} has the address as well")
-    write(other, wanted)
+    write(other, content)
     assert f"{other}: {RELOAD}" in run_again().changed_tasks
     eventually(lambda: len(holders()) == 1, LONGEST, "the virtual address is on one host")
     assert run_again().changed == 0

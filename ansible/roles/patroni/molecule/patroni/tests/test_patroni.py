@@ -113,10 +113,10 @@ def pending(asked: str) -> set[str]:
 
 def replicated(asked: str) -> bool:
     """Whether one is the primary, one its synchronous standby, and all follow the same timeline."""
-    found = members(asked).values()
-    roles = sorted(member["Role"] for member in found)
-    running = all(member["State"] in ("running", "streaming") for member in found)
-    return running and roles == ["Leader", "Replica", "Sync Standby"] and len({member["TL"] for member in found}) == 1
+    listed = members(asked).values()
+    roles = sorted(member["Role"] for member in listed)
+    running = all(member["State"] in ("running", "streaming") for member in listed)
+    return running and roles == ["Leader", "Replica", "Sync Standby"] and len({member["TL"] for member in listed}) == 1
 
 
 @pytest.fixture

@@ -56,11 +56,11 @@ def test_another_server_takes_over_from_the_grown_one_and_it_rejoins() -> None:
     end = time.monotonic() + LONGEST
     while True:
         listed = json.loads(output(GROWN, f"{patronictl} list --format json"))
-        found = {m["Member"]: (m["Role"], m["State"]) for m in listed}
-        moved = found[GROWN][0] != "Leader" and any(role == "Leader" for role, _ in found.values())
-        if moved and found[GROWN][1] in ("running", "streaming") and len({m["TL"] for m in listed}) == 1:
+        members = {m["Member"]: (m["Role"], m["State"]) for m in listed}
+        moved = members[GROWN][0] != "Leader" and any(role == "Leader" for role, _ in members.values())
+        if moved and members[GROWN][1] in ("running", "streaming") and len({m["TL"] for m in listed}) == 1:
             break
-        assert time.monotonic() < end, found
+        assert time.monotonic() < end, members
         time.sleep(0.5)
 
 

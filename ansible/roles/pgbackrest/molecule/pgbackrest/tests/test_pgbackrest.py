@@ -107,7 +107,7 @@ def test_deleted_rows_come_back_and_a_second_restore_follows_the_first() -> None
 
 
 def test_a_killed_backup_leaves_the_repository_usable() -> None:
-    known = {one["id"] for one in snapshots(CONTEXT)}
+    known = {snapshot["id"] for snapshot in snapshots(CONTEXT)}
     sql(primary(), "create table if not exists ballast as select md5(i::text) from generate_series(1, 2000000) i")
     host = server(primary())
     host.check_output(f"systemctl start --no-block {ARCHIVE.unit}")
@@ -118,7 +118,7 @@ def test_a_killed_backup_leaves_the_repository_usable() -> None:
         LONGEST,
         "the backup has failed",
     )
-    assert {one["id"] for one in snapshots(CONTEXT)} == known
+    assert {snapshot["id"] for snapshot in snapshots(CONTEXT)} == known
     assert "the last backup failed" in host.check_output(f"{ARCHIVE.path} problems")
     back_up(CONTEXT, Silent())
     assert len(snapshots(CONTEXT)) == len(known) + 1

@@ -61,8 +61,8 @@ class _Generation(_Body):
     @property
     def stops(self) -> tuple[str, ...]:
         """The texts that end the output."""
-        found = [self.stop] if isinstance(self.stop, str) else self.stop or []
-        return tuple(stop for stop in found if stop)
+        given = [self.stop] if isinstance(self.stop, str) else self.stop or []
+        return tuple(stop for stop in given if stop)
 
     @property
     def sampling(self) -> Sampling:

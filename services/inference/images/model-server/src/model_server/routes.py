@@ -193,7 +193,7 @@ def _data(value: Json) -> str:
 
 
 async def _stream(
-    found: Events,
+    source: Events,
     head: Json,
     choice: Any,
     usage: bool,
@@ -201,7 +201,7 @@ async def _stream(
 ) -> AsyncIterator[str]:
     """OpenAI's stream: parts, the reason of the end, tokens if asked for."""
     try:
-        async with aclosing(found) as events:
+        async with aclosing(source) as events:
             async for event in events:
                 if first is not None:
                     yield _data({**head, "choices": [first]})
@@ -217,11 +217,11 @@ async def _stream(
         yield _data(errors.content(error.failure))
 
 
-async def _task_stream(found: Events) -> AsyncIterator[str]:
+async def _task_stream(source: Events) -> AsyncIterator[str]:
     """The stream of text-generation-inference, which InferenceClient reads."""
     index = 0
     try:
-        async with aclosing(found) as events:
+        async with aclosing(source) as events:
             async for event in events:
                 index += 1
                 text = event.text if isinstance(event, Part) else ""

@@ -82,9 +82,9 @@ class Row:
 
     def _cut(self) -> bool:
         """Ends the text before the first stop text; whether there is one."""
-        found = [at for at in (self._text.find(stop) for stop in self._job.stop) if at >= 0]
-        self._text = self._text[: min(found, default=None)]
-        return bool(found)
+        positions = [at for at in (self._text.find(stop) for stop in self._job.stop) if at >= 0]
+        self._text = self._text[: min(positions, default=None)]
+        return bool(positions)
 
     def _part(self, end: int) -> list[Event]:
         if end <= self._sent:

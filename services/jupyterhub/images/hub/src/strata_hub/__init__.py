@@ -25,12 +25,12 @@ def allowed(profiles: Sequence[Profile], access: Mapping[str, Profile], user: st
         user: name of the user.
         groups: of the user, as the issuer's claim has them.
     """
-    found = []
+    result = []
     for profile in profiles:
         limits = access.get(profile["slug"])
         if limits is None or user in limits["users"] or groups & set(limits["groups"]):
-            found.append({**profile, "default": not found})
-    return found
+            result.append({**profile, "default": not result})
+    return result
 
 
 def profile_list(profiles: Sequence[Profile], access: Mapping[str, Profile]) -> Callable[[Any], list[Profile]]:
@@ -41,8 +41,8 @@ def profile_list(profiles: Sequence[Profile], access: Mapping[str, Profile]) -> 
 
     def of(spawner: Any) -> list[Profile]:
         groups = {group.name for group in spawner.user.groups}
-        if found := allowed(profiles, access, spawner.user.name, groups):
-            return found
+        if usable := allowed(profiles, access, spawner.user.name, groups):
+            return usable
         raise ProfileError
 
     return of
@@ -60,10 +60,10 @@ def tenant(
         profile: slug of the server's profile.
         groups: of the user, as the issuer's claim has them.
     """
-    own = [one for one in tenants if one["group"] in groups]
+    own = [tenant for tenant in tenants if tenant["group"] in groups]
     limits = access.get(profile or "", {"groups": ()})["groups"]
     # False is first
-    return min(own, key=lambda one: one["group"] not in limits)["name"] if own else None
+    return min(own, key=lambda tenant: tenant["group"] not in limits)["name"] if own else None
 
 
 def server_tenant(

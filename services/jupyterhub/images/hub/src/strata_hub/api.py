@@ -125,10 +125,10 @@ class DatasetHandler(_TenantHandler):
 
     def get(self, tenant: str, name: str) -> None:
         """The dataset."""
-        found = datasets.of(self.readable(tenant))
-        if name not in found:
+        by_name = datasets.of(self.readable(tenant))
+        if name not in by_name:
             raise web.HTTPError(404, f"tenant {tenant} has no dataset {name[:63]}")
-        self.reply(found[name])
+        self.reply(by_name[name])
 
     def put(self, tenant: str, name: str) -> None:
         """Registers the dataset, or replaces it."""

@@ -31,9 +31,9 @@ class TokenHandler(APIHandler):
 
     async def refresh_auth(self, user: Any, force: bool = False) -> Any:
         """As the hub's; None if the user has to log in again."""
-        found = await super().refresh_auth(user, force)
-        self._ended = None if found else user.name
-        return found
+        refreshed = await super().refresh_auth(user, force)
+        self._ended = None if refreshed else user.name
+        return refreshed
 
     async def prepare(self) -> None:
         """As the hub's.

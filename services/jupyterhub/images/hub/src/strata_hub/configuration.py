@@ -55,10 +55,10 @@ def bytes_of(key: str, value: object) -> int:
     Raises:
         InvalidConfigurationError: the value is not a size.
     """
-    found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,3})?)([KMGT]?)", str(value)) if _number_or_text(value) else None
-    if found is None or float(found[1]) == 0:
+    match = re.fullmatch(r"(\d{1,15}(?:\.\d{1,3})?)([KMGT]?)", str(value)) if _number_or_text(value) else None
+    if match is None or float(match[1]) == 0:
         raise InvalidConfigurationError(key, value, "is not a size", "bytes, or a number with K, M, G or T, such as 2G")
-    return int(float(found[1]) * UNITS[found[2]])
+    return int(float(match[1]) * UNITS[match[2]])
 
 
 def _number_or_text(value: object) -> bool:
@@ -80,7 +80,7 @@ def _memory(key: str, value: Any, limits: Limits) -> None:
 
 def _image(key: str, value: Any, limits: Limits) -> None:
     allowed = isinstance(value, str) and any(
-        value == one or (one.endswith("/") and value.startswith(one)) for one in limits.images
+        value == image or (image.endswith("/") and value.startswith(image)) for image in limits.images
     )
     if not allowed or ".." in value or not re.fullmatch(r"[\w./:@-]{1,500}", value, re.ASCII):
         known = ", ".join(limits.images) or "none"
@@ -208,16 +208,16 @@ def effective(
         if kind == "groups" and (f"{group}/{name}" in groups or user in stored[kind, name].get("members", ()))
     )
     layers = [("tenant", ""), *(("groups", name) for name in reversed(own)), ("users", user)]
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for layer in layers:
         for key, value in stored.get(layer, {}).items():
             try:
                 FIELDS.get(key, _unknown)(key, value, limits)
             except InvalidConfigurationError:
                 continue
-            merged = key in ("environment", "extra_pod_config") and key in found
-            found[key] = {**found[key], **value} if merged else value
-    return found
+            merged = key in ("environment", "extra_pod_config") and key in result
+            result[key] = {**result[key], **value} if merged else value
+    return result
 
 
 def _unknown(key: str, value: Any, _: Limits) -> None:

@@ -90,7 +90,7 @@ def validate(name: str, value: Any, others: Mapping[str, Mapping[str, Any]], all
         if not isinstance(value.get(key, False), bool):
             raise InvalidConfigurationError(key, value[key], "is not a boolean", "true or false")
     sources.check(value, allowed)
-    _mount_path(name, value, {other: one for other, one in others.items() if other != name})
+    _mount_path(name, value, {other: dataset for other, dataset in others.items() if other != name})
     if name not in others and len(others) >= MOST:
         raise InvalidConfigurationError("name", name, f"the tenant has {len(others)} datasets", "delete one")
 
@@ -100,8 +100,8 @@ def _mount_path(name: str, value: Mapping[str, Any], others: Mapping[str, Mappin
     if not isinstance(path, str) or not MOUNT_PATH.fullmatch(path):
         fix = f"{mount_path(name, {})}, or another path below {DIRECTORY}"
         raise InvalidConfigurationError("mount_path", path, f"is not a path below {DIRECTORY}", fix)
-    for other, one in others.items():
-        used = mount_path(other, one)
+    for other, dataset in others.items():
+        used = mount_path(other, dataset)
         if f"{path}/".startswith(f"{used}/") or f"{used}/".startswith(f"{path}/"):
             raise InvalidConfigurationError("mount_path", path, f"dataset {other} is at {used}", "another path")
 
@@ -124,28 +124,28 @@ def resolve(
         Downloads; and `claim` and `server` of folders on NFS, by name of the dataset.
     """
     downloads, folders = [], {}
-    for name, one in sorted(datasets.items()):
-        found = _download(name, one)
+    for name, dataset in sorted(datasets.items()):
+        download = _download(name, dataset)
         try:
-            sources.check(one, allowed)
-            if one["source"].startswith("nfs://"):
-                folders[name] = sources.nfs(one, allowed)
+            sources.check(dataset, allowed)
+            if dataset["source"].startswith("nfs://"):
+                folders[name] = sources.nfs(dataset, allowed)
                 continue
-            if one["source"].startswith("s3://"):
-                found["s3"] = sources.s3(one, allowed)
+            if dataset["source"].startswith("s3://"):
+                download["s3"] = sources.s3(dataset, allowed)
         except InvalidConfigurationError:
-            found["unreachable"] = "the site does not allow this source; an administrator of the tenant registers it"
-        downloads.append(found)
+            download["unreachable"] = "the site does not allow this source; an administrator of the tenant registers it"
+        downloads.append(download)
     return downloads, folders
 
 
-def _download(name: str, one: Mapping[str, Any], unreachable: str = "") -> dict[str, Any]:
+def _download(name: str, dataset: Mapping[str, Any], unreachable: str = "") -> dict[str, Any]:
     return {
         "name": name,
-        "source": one["source"],
-        "file": sources.file_name(name, one["source"]),
-        "sha256": one.get("sha256"),
-        "required": one.get("required", False),
+        "source": dataset["source"],
+        "file": sources.file_name(name, dataset["source"]),
+        "sha256": dataset.get("sha256"),
+        "required": dataset.get("required", False),
         "unreachable": unreachable,
     }
 
@@ -173,12 +173,12 @@ async def mount(
     volumes = [{"name": claim, "persistentVolumeClaim": source} for claim, source in sorted(claims.items())]
     if given:
         pod.spec.init_containers = [*(pod.spec.init_containers or ()), _container(image, given, downloads)]
-        size = NOTES_BYTES + downloads.bytes * sum(not one["unreachable"] for one in given)
+        size = NOTES_BYTES + downloads.bytes * sum(not download["unreachable"] for download in given)
         volumes.append({"name": CONTAINER, "emptyDir": {"sizeLimit": str(size)}})
     mounts = []
-    for name, one in sorted(datasets.items()):
-        read_only = one.get("read_only", True)
-        where = {"mountPath": mount_path(name, one), "readOnly": read_only}
+    for name, dataset in sorted(datasets.items()):
+        read_only = dataset.get("read_only", True)
+        where = {"mountPath": mount_path(name, dataset), "readOnly": read_only}
         if name in folders:
             mounts.append({**where, "name": folders[name]["claim"]})
         else:
@@ -192,7 +192,7 @@ async def mount(
 def _container(image: str, given: list[dict[str, Any]], downloads: Downloads) -> dict[str, Any]:
     """The init container; keys of S3 are variables of it alone, from Secrets that the hub does not read."""
     variables = []
-    for number, s3 in enumerate(one["s3"] for one in given if one.get("s3")):
+    for number, s3 in enumerate(dataset["s3"] for dataset in given if dataset.get("s3")):
         if s3["keys"] is not None:
             names = [f"{kind}_KEY_{number}" for kind in ("ACCESS", "SECRET")]
             # without its Secret, the dataset is unreachable, and the server starts

@@ -138,7 +138,7 @@ class _Bucket:
 
     def objects(self, prefix: str, source: _Source) -> dict[str, int]:
         """Key to size of all objects below a prefix."""
-        found: dict[str, int] = {}
+        sizes: dict[str, int] = {}
         more: dict[str, str] = {}
         for _ in range(MOST_PAGES):
             source.in_time()
@@ -153,11 +153,11 @@ class _Bucket:
                     raise UnreachableError("the list of objects is none of S3")
                 # an empty object for a folder
                 if not key.endswith("/"):
-                    found[key] = int(size)
-            if len(found) > MOST_OBJECTS:
+                    sizes[key] = int(size)
+            if len(sizes) > MOST_OBJECTS:
                 raise UnreachableError(f"more than {MOST_OBJECTS} objects")
             if following is None:
-                return found
+                return sizes
             more = {"continuation-token": following}
         raise UnreachableError(f"a list of more than {MOST_PAGES} pages")
 
@@ -166,7 +166,9 @@ def _page(text: bytes) -> tuple[list[tuple[str, str]], str | None]:
     """Keys and sizes of a list's page, and the token of the next one; None: it is the last."""
     with PARSING:
         page = ElementTree.fromstring(text)  # noqa: S314  # without a document type, there are no entities
-        entries = [(one.findtext("{*}Key", ""), one.findtext("{*}Size", "")) for one in page.findall("{*}Contents")]
+        entries = [
+            (element.findtext("{*}Key", ""), element.findtext("{*}Size", "")) for element in page.findall("{*}Contents")
+        ]
         truncated = page.findtext("{*}IsTruncated") == "true"
         return entries, page.findtext("{*}NextContinuationToken", "") if truncated else None
 
@@ -198,11 +200,11 @@ def _objects(dataset: dict[str, Any], directory: Path, limits: dict[str, Any]) -
     if prefix and not prefix.endswith("/"):
         _compare(dataset, source.copy(*bucket.request(prefix), directory / dataset["file"]))
         return
-    found = bucket.objects(prefix, source)
-    if not found:
+    sizes = bucket.objects(prefix, source)
+    if not sizes:
         raise UnreachableError("no object has the prefix")
-    source.expect(sum(found.values()))
-    for key in sorted(found):
+    source.expect(sum(sizes.values()))
+    for key in sorted(sizes):
         parts = key[len(prefix) :].split("/")
         if {"", ".", ".."} & set(parts):
             raise UnreachableError(f"the object {key[:100]!r} is not a file below a folder")
@@ -254,10 +256,10 @@ def download(dataset: dict[str, Any], directory: Path, limits: dict[str, Any]) -
 def _refusal(error: urllib.error.HTTPError) -> str:
     """Status and S3's code; the rest of the response may name keys."""
     try:
-        found = re.search(rb"<Code>([A-Za-z]{1,64})</Code>", error.read(2**16))
+        match = re.search(rb"<Code>([A-Za-z]{1,64})</Code>", error.read(2**16))
     except (OSError, http.client.HTTPException):
-        found = None
-    return f"{error.code} {found[1].decode()}" if found else f"{error.code}"
+        match = None
+    return f"{error.code} {match[1].decode()}" if match else f"{error.code}"
 
 
 def main(given: dict[str, Any]) -> int:
@@ -287,15 +289,15 @@ def main(given: dict[str, Any]) -> int:
         return ""
 
     pool = ThreadPoolExecutor(PARALLEL)
-    running = {one["name"]: pool.submit(fetch, one) for one in given["datasets"]}
+    running = {dataset["name"]: pool.submit(fetch, dataset) for dataset in given["datasets"]}
     # names that nothing resolves, and responses by the byte, outlast the limits of a connection
     wait(running.values(), timeout=seconds + 1)
     reasons = {name: future.result() if future.done() else LATE for name, future in running.items()}
-    failed = {one["name"]: one for one in given["datasets"] if reasons[one["name"]]}
-    for name, one in failed.items():
-        (directory / name / NOTE).write_text(f"{one['source']}: {reasons[name]}\n")
+    failed = {dataset["name"]: dataset for dataset in given["datasets"] if reasons[dataset["name"]]}
+    for name, failure in failed.items():
+        (directory / name / NOTE).write_text(f"{failure['source']}: {reasons[name]}\n")
     Path(given["report"]).write_text(report(failed, reasons))
-    return int(any(one["required"] for one in failed.values()))
+    return int(any(dataset["required"] for dataset in failed.values()))
 
 
 def report(failed: Mapping[str, Mapping[str, Any]], reasons: Mapping[str, str]) -> str:

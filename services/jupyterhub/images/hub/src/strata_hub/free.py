@@ -47,7 +47,10 @@ def counts(nodes: Iterable[Object], pods: Iterable[Object], resource: str, selec
 
 
 def _takes_pods(node: Object) -> bool:
-    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in node["status"].get("conditions", ()))
+    ready = any(
+        condition["type"] == "Ready" and condition["status"] == "True"
+        for condition in node["status"].get("conditions", ())
+    )
     return ready and not node["spec"].get("unschedulable")
 
 

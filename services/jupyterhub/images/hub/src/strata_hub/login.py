@@ -100,8 +100,8 @@ class SiteAuthenticator(BackgroundTasks, GenericOAuthenticator):  # type: ignore
 
     async def update_auth_model(self, auth_model: Any) -> dict[str, Any]:
         """A user who is no longer in `admin_users` is not an administrator."""
-        found = await super().update_auth_model(auth_model)
-        return {**found, "admin": found["name"] in self.admin_users}
+        updated = await super().update_auth_model(auth_model)
+        return {**updated, "admin": updated["name"] in self.admin_users}
 
     async def check_allowed(self, username: str, auth_model: Any) -> Any:
         """No user's login is the name of the checks' user, whatever the issuer calls its users."""
@@ -118,17 +118,17 @@ class SiteAuthenticator(BackgroundTasks, GenericOAuthenticator):  # type: ignore
         begin = time.monotonic()
         if _starts_a_server(handler):
             self.starts[user.name] = begin
-        found = False
+        refreshed = False
         try:
             # issuers that replace refresh tokens accept each of them once
             async with self._locks.setdefault(user.name, asyncio.Lock()):
-                at, found = self._last.get(user.name, (0.0, False))
+                at, refreshed = self._last.get(user.name, (0.0, False))
                 if at < begin:
-                    found = await self._refresh(user, handler, options)
-                    self._last[user.name] = (time.monotonic(), bool(found))
-                return found
+                    refreshed = await self._refresh(user, handler, options)
+                    self._last[user.name] = (time.monotonic(), bool(refreshed))
+                return refreshed
         finally:
-            if not found:
+            if not refreshed:
                 self.starts.pop(user.name, None)
 
     async def _refresh(self, user: Any, handler: Any, options: Mapping[str, Any]) -> Any:
@@ -178,7 +178,7 @@ def _starts_a_server(handler: Any) -> bool:
 def _description(error: HTTPClientError) -> str:
     """Of a refusal by OAuth 2.0 (RFC 6749, section 5.2); empty for none."""
     try:
-        found = json.loads(error.response.body)
+        body = json.loads(error.response.body)
     except (AttributeError, TypeError, ValueError):
         return ""
-    return str(found.get("error_description", "")) if isinstance(found, dict) else ""
+    return str(body.get("error_description", "")) if isinstance(body, dict) else ""

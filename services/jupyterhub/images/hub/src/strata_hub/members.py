@@ -101,8 +101,8 @@ class Members:
         await asyncio.gather(*map(one, sorted(names)))
 
     async def _check(self, name: str) -> None:
-        found = orm.User.find(self._app.db, name)
-        user = None if found is None else self._app.users[found]
+        row = orm.User.find(self._app.db, name)
+        user = None if row is None else self._app.users[row]
         if user is not None and self._losses.confirmed(name) is None:
             token = (await user.get_auth_state() or {}).get("refresh_token", "")
             if self._ended.get(name) == token:
@@ -137,15 +137,15 @@ class Members:
         """Tenants of the jobs in the pool, by owner; those of the last round if the pool does not respond."""
         if not self._authenticator.batch_url:
             return {}
-        found: dict[str, set[str]] = {}
+        by_user: dict[str, set[str]] = {}
         try:
             for owner in json.loads(await self._ask_pool("GET", "/jobs"))["owners"]:
                 tenant, _, name = owner.partition(".")
-                found.setdefault(name, set()).add(tenant)
+                by_user.setdefault(name, set()).add(tenant)
         except (HTTPClientError, OSError, ValueError, KeyError) as error:
             self._authenticator.log.warning("the pool does not report whose jobs it has: %s", error)
             return self.tenants_of_jobs
-        return found
+        return by_user
 
     async def _ask_pool(self, method: str, path: str) -> bytes:
         request = HTTPRequest(
@@ -170,10 +170,10 @@ class Members:
 
 def tenants_of_servers(user: Any) -> list[str]:
     """Tenants that the pods of the user's running servers are labelled with."""
-    found = []
+    tenants = []
     for spawner in user.spawners.values():
         if spawner.active:
             reflector = getattr(spawner, "pod_reflector", None)
             pod = reflector.pods.get(f"{spawner.namespace}/{spawner.pod_name}") if reflector else None
-            found.append((pod or {}).get("metadata", {}).get("labels", {}).get(TENANT_LABEL))
-    return [tenant for tenant in found if tenant]
+            tenants.append((pod or {}).get("metadata", {}).get("labels", {}).get(TENANT_LABEL))
+    return [tenant for tenant in tenants if tenant]

@@ -42,7 +42,7 @@ def pod_hook(
         sources: of datasets, by tenant.
     """
     label = tenant_label(tenants, profiles, access)
-    groups_of = {one["name"]: one["group"] for one in tenants}
+    groups_of = {tenant["name"]: tenant["group"] for tenant in tenants}
 
     async def change(spawner: Any, pod: Any) -> Any:
         pod = label(spawner, pod)
@@ -66,7 +66,7 @@ def pod_hook(
 
 def dask_options(container: Any, tenant: str | None) -> None:
     """Dask clusters of the server have its image and its tenant, where the site has Dask clusters."""
-    if not any(one.name == "DASK_GATEWAY__ADDRESS" for one in container.env or ()):
+    if not any(variable.name == "DASK_GATEWAY__ADDRESS" for variable in container.env or ()):
         return
     prefix = "DASK_GATEWAY__CLUSTER__OPTIONS__"
     options = {f"{prefix}IMAGE": container.image} | ({f"{prefix}TENANT": tenant} if tenant else {})
@@ -129,16 +129,16 @@ def _accelerators(
     spec: Any,
     limits: dict[str, Any],
     requests: dict[str, Any],
-    wanted: Mapping[str, int],
+    counts: Mapping[str, int],
     known: Mapping[str, Any],
 ) -> None:
     """In place of those of the profile."""
     selector, tolerations = dict(spec.node_selector or {}), list(spec.tolerations or ())
-    for one in known.values():
-        limits.pop(one["resource"], None)
-        requests.pop(one["resource"], None)
-        selector = {key: value for key, value in selector.items() if one["nodeSelector"].get(key) != value}
-    for kind, count in wanted.items():
+    for accelerator in known.values():
+        limits.pop(accelerator["resource"], None)
+        requests.pop(accelerator["resource"], None)
+        selector = {key: value for key, value in selector.items() if accelerator["nodeSelector"].get(key) != value}
+    for kind, count in counts.items():
         card = known[kind]
         limits[card["resource"]] = requests[card["resource"]] = str(count)
         selector |= card["nodeSelector"]
@@ -152,5 +152,5 @@ def set_environment(container: Any, variables: Mapping[str, str]) -> None:
     if variables and existing:
         # the client's class, which is not imported here
         entry = type(existing[0])
-        others = [one for one in existing if one.name not in variables]
+        others = [variable for variable in existing if variable.name not in variables]
         container.env = [*others, *(entry(name=name, value=value) for name, value in variables.items())]

@@ -56,37 +56,37 @@ def servers(pods: Iterable[Mapping[str, Any]], tenant: str) -> dict[str, Amounts
         pods: of all users, as Kubernetes' API returns them.
         tenant: name of the tenant.
     """
-    found = {}
+    by_user = {}
     for pod in pods:
         metadata = pod.get("metadata", {})
         if metadata.get("labels", {}).get(TENANT_LABEL) != tenant or "deletionTimestamp" in metadata:
             continue
         if pod["status"].get("phase") not in ENDED:
             user = metadata.get("annotations", {}).get(USER_ANNOTATION, metadata.get("name", "?"))
-            found[user] = requested(pod["spec"]["containers"][0].get("resources") or {})
-    return found
+            by_user[user] = requested(pod["spec"]["containers"][0].get("resources") or {})
+    return by_user
 
 
 def needed_by(pod: Mapping[str, Any]) -> dict[str, float]:
     """What a quota counts for a pod, by its names: `requests.cpu`, `limits.memory`, `pods`."""
-    found = {"pods": 1.0}
+    needed = {"pods": 1.0}
     for container in pod["spec"]["containers"]:
         resources = container.get("resources") or {}
         amounts = {f"requests.{name}": amount for name, amount in requested(resources).items()}
         if memory := (resources.get("limits") or {}).get("memory"):
             amounts["limits.memory"] = quantity(memory)
-        found |= {name: found.get(name, 0.0) + amount for name, amount in amounts.items()}
-    return found
+        needed |= {name: needed.get(name, 0.0) + amount for name, amount in amounts.items()}
+    return needed
 
 
 def titles_of(accelerators: Mapping[str, Any]) -> dict[str, str]:
     """Names of resources for people: of accelerators their kinds."""
-    found = dict(TITLES)
+    titles = dict(TITLES)
     for kind, card in accelerators.items():
-        found[card["resource"]] = f"{found[card['resource']]}/{kind}" if card["resource"] in found else kind
+        titles[card["resource"]] = f"{titles[card['resource']]}/{kind}" if card["resource"] in titles else kind
         if card["countedAs"]:
-            found[card["countedAs"]] = kind
-    return found
+            titles[card["countedAs"]] = kind
+    return titles
 
 
 def text(name: str, amount: float) -> str:

@@ -96,11 +96,11 @@ class Reservations:
         pods = await _items(api.list_namespaced_pod, namespace, label_selector=selector)
         for tenant, reservations in held.items():
             running = {PREFIX + pod["metadata"]["name"]: pod for pod in _running(pods, tenant)}
-            for one in reservations:
-                created = datetime.fromisoformat(one["metadata"]["creationTimestamp"])
-                if one["metadata"]["name"] not in running and created < oldest:
-                    await _delete(api, tenant, one["metadata"]["name"])
-            names = {one["metadata"]["name"] for one in reservations}
+            for reservation in reservations:
+                created = datetime.fromisoformat(reservation["metadata"]["creationTimestamp"])
+                if reservation["metadata"]["name"] not in running and created < oldest:
+                    await _delete(api, tenant, reservation["metadata"]["name"])
+            names = {reservation["metadata"]["name"] for reservation in reservations}
             for name in running.keys() - names:
                 pod = running[name]
                 body = self.manifest(pod, pod["metadata"].get("annotations", {}).get("hub.jupyter.org/username", name))
@@ -124,16 +124,16 @@ class Reservations:
 
     def manifest(self, pod: Object, user: str) -> dict[str, Any]:
         """The reservation of a server's pod: what its containers request; limits are not counted for more."""
-        spec, found = pod["spec"], json.loads(json.dumps(self._template))
+        spec, reservation = pod["spec"], json.loads(json.dumps(self._template))
         container = spec["containers"][0]
         amounts = _requests(container.get("resources") or {})
         for card in self._accelerators.values():
             if card["resource"] in amounts and card["nodeSelector"].items() <= (spec.get("nodeSelector") or {}).items():
                 amounts |= {card["countedAs"]: amounts[card["resource"]]} if card["countedAs"] else {}
-        found["metadata"] |= {"name": PREFIX + pod["metadata"]["name"], "annotations": {USER_ANNOTATION: user}}
+        reservation["metadata"] |= {"name": PREFIX + pod["metadata"]["name"], "annotations": {USER_ANNOTATION: user}}
         resources = {"requests": amounts, "limits": {name: amount for name, amount in amounts.items() if name != "cpu"}}
-        found["spec"]["containers"][0] |= {"image": container["image"], "resources": resources}
-        return found
+        reservation["spec"]["containers"][0] |= {"image": container["image"], "resources": resources}
+        return reservation
 
     async def _create(self, api: Any, tenant: str, body: Object) -> bool:
         try:
@@ -149,16 +149,16 @@ class Reservations:
 
     async def _room(self, api: Any, tenant: str) -> dict[str, tuple[float, float]]:
         """Limit and rest of each resource that the tenant's quotas limit."""
-        found: dict[str, tuple[float, float]] = {}
-        for one in await _items(api.list_namespaced_resource_quota, tenant):
-            if one["spec"].get("scopeSelector") or one["spec"].get("scopes"):
+        remaining: dict[str, tuple[float, float]] = {}
+        for quota in await _items(api.list_namespaced_resource_quota, tenant):
+            if quota["spec"].get("scopeSelector") or quota["spec"].get("scopes"):
                 continue
-            used = one.get("status", {}).get("used", {})
-            for name, value in one["spec"].get("hard", {}).items():
+            used = quota.get("status", {}).get("used", {})
+            for name, value in quota["spec"].get("hard", {}).items():
                 limit = quantity(value)
                 rest = limit - quantity(used.get(name, 0))
-                found[name] = min(found.get(name, (limit, rest)), (limit, rest), key=lambda pair: pair[1])
-        return found
+                remaining[name] = min(remaining.get(name, (limit, rest)), (limit, rest), key=lambda pair: pair[1])
+        return remaining
 
     async def _listed(self, api: Any, tenant: str, what: str) -> list[Object]:
         return await _items(api.list_namespaced_pod, tenant, label_selector=f"{LABEL}={what}")
@@ -167,7 +167,7 @@ class Reservations:
         """Deletes the newest jobs' reservations that free what is short; none if all of them do not suffice."""
         left, chosen = dict(short), []
         jobs = await self._listed(api, tenant, JOB)
-        for job in sorted(jobs, key=lambda one: str(one["metadata"]["creationTimestamp"]), reverse=True):
+        for job in sorted(jobs, key=lambda job: str(job["metadata"]["creationTimestamp"]), reverse=True):
             freed = needed_by(job)
             if any(amount > 0 and freed.get(name) for name, amount in left.items()):
                 left = {name: amount - freed.get(name, 0) for name, amount in left.items()}
@@ -216,7 +216,7 @@ def users_of(pods: Iterable[Object], name: str) -> list[tuple[str, float]]:
         pods: of the tenant's namespace that have not ended.
         name: of the resource, as a quota names it.
     """
-    found: dict[str, float] = {}
+    totals: dict[str, float] = {}
     for pod in pods:
         metadata = pod["metadata"]
         kind = metadata.get("labels", {}).get(LABEL)
@@ -226,8 +226,8 @@ def users_of(pods: Iterable[Object], name: str) -> list[tuple[str, float]]:
         elif kind == JOB:
             whom = "batch jobs"
         if amount := needed_by(pod).get(name):
-            found[whom] = found.get(whom, 0.0) + amount
-    return sorted(found.items(), key=lambda one: (-one[1], one[0]))
+            totals[whom] = totals.get(whom, 0.0) + amount
+    return sorted(totals.items(), key=lambda item: (-item[1], item[0]))
 
 
 def _requests(resources: Object) -> dict[str, str]:
@@ -263,5 +263,5 @@ async def _items(method: Any, namespace: str, **options: Any) -> list[Object]:
     content = json.loads(await answer.read())
     if answer.status >= 300:
         raise ApiException(status=answer.status, reason=content.get("message"))
-    found: list[Object] = content["items"]
-    return found
+    items: list[Object] = content["items"]
+    return items

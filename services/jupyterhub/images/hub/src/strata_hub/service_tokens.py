@@ -22,7 +22,7 @@ def remove_former(db: Any, configured: Collection[str]) -> int:
         how many there were.
     """
     tokens = db.query(orm.APIToken).filter(orm.APIToken.service_id.is_not(None)).all()
-    former = [t for t in tokens if t.note == FROM_CONFIGURATION and not any(t.match(one) for one in configured)]
+    former = [t for t in tokens if t.note == FROM_CONFIGURATION and not any(t.match(value) for value in configured)]
     for token in former:
         db.delete(token)
     db.commit()

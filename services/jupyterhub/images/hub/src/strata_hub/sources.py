@@ -80,11 +80,11 @@ def s3(value: Mapping[str, Any], allowed: Allowed) -> dict[str, Any]:
         raise InvalidConfigurationError("source", value["source"], why, "s3://BUCKET/KEY, or s3://BUCKET/PREFIX/")
     if (not key or key.endswith("/")) and value.get("sha256") is not None:
         raise InvalidConfigurationError("sha256", value["sha256"], "a prefix has none", "the source of one object")
-    found = _endpoint(value, allowed)
-    if found["buckets"] is not None and bucket not in found["buckets"]:
-        fix = f"a source in {' or '.join(f's3://{name}/' for name in found['buckets'])}"
+    endpoint = _endpoint(value, allowed)
+    if endpoint["buckets"] is not None and bucket not in endpoint["buckets"]:
+        fix = f"a source in {' or '.join(f's3://{name}/' for name in endpoint['buckets'])}"
         raise InvalidConfigurationError("source", value["source"], f"bucket {bucket} is not the tenant's", fix)
-    at = {name: found[name] for name in ("endpoint", "region", "keys")}
+    at = {name: endpoint[name] for name in ("endpoint", "region", "keys")}
     return {**at, "bucket": bucket, "key": key}
 
 
@@ -140,12 +140,12 @@ def _url(key: str, value: str, example: str) -> SplitResult:
 def _local(host: str) -> bool:
     """Whether it is a link-local or loopback address, or a number that the resolver takes for one."""
     try:
-        found = ip_address(host)
+        address = ip_address(host)
     except ValueError:
         # 2852039166, 0xa9fea9fe and 169.254.43518 are addresses too
         return re.fullmatch(r"0x[0-9a-f]*|[0-9]+", host.rstrip(".").rpartition(".")[2]) is not None
-    found = getattr(found, "ipv4_mapped", None) or found
-    return found.is_link_local or found.is_loopback or found.is_multicast or found.is_unspecified
+    address = getattr(address, "ipv4_mapped", None) or address
+    return address.is_link_local or address.is_loopback or address.is_multicast or address.is_unspecified
 
 
 def file_name(name: str, source: str) -> str:

@@ -17,7 +17,7 @@ class DatasetError(Exception):
     """A required dataset is unreachable; JupyterHub shows `jupyterhub_message`."""
 
     def __init__(self, report: list[Report]) -> None:
-        missing = "; ".join(f"{one['name']}: {one['reason']}" for one in report if one["required"])
+        missing = "; ".join(f"{dataset['name']}: {dataset['reason']}" for dataset in report if dataset["required"])
         self.jupyterhub_message = (
             f"required datasets are unreachable: {missing}. Try again, or ask your tenant's administrators"
         )
@@ -55,7 +55,7 @@ class DatasetSpawner(KubeSpawner):  # type: ignore[misc]
         """
         report = unreachable(pod) or []
         # a pod that its node starts again is not for the hub to end
-        if self.pending == "spawn" and any(one["required"] for one in report):
+        if self.pending == "spawn" and any(dataset["required"] for dataset in report):
             raise DatasetError(report)
         return bool(super().is_pod_running(pod))
 
@@ -76,5 +76,7 @@ class DatasetSpawner(KubeSpawner):  # type: ignore[misc]
         reflector = self.pod_reflector
         report = unreachable(reflector.pods.get(f"{self.namespace}/{self.pod_name}")) if reflector else None
         return (
-            "Unreachable datasets: " + "; ".join(f"{one['name']}: {one['reason']}" for one in report) if report else ""
+            "Unreachable datasets: " + "; ".join(f"{dataset['name']}: {dataset['reason']}" for dataset in report)
+            if report
+            else ""
         )

@@ -174,7 +174,7 @@ class SiteSpawner(DatasetSpawner):
             yield from user.spawners.values()
 
     def _running(self) -> list[SiteSpawner]:
-        return [one for one in self._spawners() if one.active and one not in self._queue]
+        return [spawner for spawner in self._spawners() if spawner.active and spawner not in self._queue]
 
     async def _turn(self, limit: int) -> None:
         begin = time.monotonic()
@@ -198,8 +198,12 @@ class SiteSpawner(DatasetSpawner):
         before, limit = self._queue.index(self), self._limit()
         ahead = f"{before} wait before you" if before else "you are the next"
         text = f"All {limit} servers of this site are in use; {ahead}. Your server starts as soon as one stops"
-        used = [one.orm_spawner.last_activity or one.orm_spawner.started for one in self._running() if one.ready]
-        times = [one + timedelta(seconds=self.idle_seconds) for one in used if one is not None]
+        used = [
+            spawner.orm_spawner.last_activity or spawner.orm_spawner.started
+            for spawner in self._running()
+            if spawner.ready
+        ]
+        times = [used_at + timedelta(seconds=self.idle_seconds) for used_at in used if used_at is not None]
         if self.idle_seconds and times:
             text += f", an idle one at {min(times):%H:%M} UTC unless its user returns"
         return f"{text}. It waits until {datetime.fromtimestamp(self._queued_until, UTC):%H:%M} UTC."

@@ -41,15 +41,15 @@ def full(home: Path, limit: int) -> str | None:
     Raises:
         OSError: the file system does not respond.
     """
-    found = os.statvfs(home)
-    total, free = found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize
+    status = os.statvfs(home)
+    total, free = status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
     own = 0 < total <= limit
     if free < SAVED_BYTES and own:
         return (
             f"Your home is full: {_size(total - free)} of {_size(total)} are used, the limit of this site. "
             "Delete files before you save or run more."
         )
-    no_files = found.f_files > 0 and found.f_favail == 0
+    no_files = status.f_files > 0 and status.f_favail == 0
     # the file system shows what the limit leaves, not what its volume has
     if free < SAVED_BYTES or no_files or (own and not _accepts(home)):
         what = "files" if no_files else "space"

@@ -31,8 +31,8 @@ def written(directory: Path, text: str = TEXT) -> Site:
 
 
 def test_the_text_follows_from_the_site(tmp_path: Path) -> None:
-    found = role_variables("example_role", written(tmp_path), None)
-    assert found == {"example_role_port": port("example_role"), "example_role_text": "Hello metal."}
+    variables = role_variables("example_role", written(tmp_path), None)
+    assert variables == {"example_role_port": port("example_role"), "example_role_text": "Hello metal."}
 
 
 def test_the_name_is_not_in_the_text_twice(tmp_path: Path) -> None:

@@ -25,8 +25,8 @@ def python() -> Path:
 @pytest.fixture(scope="session")
 def issuer() -> Iterator[Issuer]:
     """An issuer with one key."""
-    with running_issuer("example-service") as found:
-        yield found
+    with running_issuer("example-service") as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
@@ -47,8 +47,8 @@ def service(
         "EXAMPLE_SERVICE_METRICS_PORT": str(free_port()),
     }
     directory = tmp_path_factory.mktemp("service")
-    with running(python, ["-m", "example_service", "serve"], settings, port, directory) as found:
-        yield found
+    with running(python, ["-m", "example_service", "serve"], settings, port, directory) as server:
+        yield server
 
 
 @pytest.fixture

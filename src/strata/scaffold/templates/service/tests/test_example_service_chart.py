@@ -19,8 +19,8 @@ Objects = dict[tuple[str, str], dict[str, Any]]
 @pytest.fixture
 def objects(lab_with: Callable[..., Path], objects_of: Callable[[Service[Any], Path], list[dict[str, Any]]]) -> Objects:
     """By kind and name."""
-    found = objects_of(SERVICE, lab_with(SERVICE, replicas=2))
-    return {(item["kind"], item["metadata"]["name"]): item for item in found}
+    listed = objects_of(SERVICE, lab_with(SERVICE, replicas=2))
+    return {(item["kind"], item["metadata"]["name"]): item for item in listed}
 
 
 def test_its_chart_takes_the_values(objects: Objects) -> None:

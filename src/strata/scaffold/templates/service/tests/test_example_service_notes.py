@@ -29,20 +29,20 @@ def test_members_of_a_tenant_share_its_notes(send: Send, service: Service) -> No
     assert send("DELETE", path, "eve", "bio").status_code == 404
     assert send("DELETE", path, "ben", "hep").status_code == 204
     assert texts(send("GET", "/notes", "ada", "hep")) == ["first"]
-    found = service.logged(event="audit", action="notes.delete", outcome="success")
-    assert found.items() >= {"object": path.removeprefix("/"), "tenant": "hep", "username": "ben"}.items()
+    record = service.logged(event="audit", action="notes.delete", outcome="success")
+    assert record.items() >= {"object": path.removeprefix("/"), "tenant": "hep", "username": "ben"}.items()
 
 
 def test_cursors_walk_through_all_notes(send: Send) -> None:
     for number in range(5):
         send("POST", "/notes", "ada", "astro", json={"tenant": "astro", "text": f"note {number}"})
-    found: list[str] = []
+    notes: list[str] = []
     parameters: dict[str, str | int] = {"limit": 2}
     for _ in range(3):
         response = send("GET", "/notes", "ada", "astro", params=parameters)
-        found += texts(response)
+        notes += texts(response)
         parameters["cursor"] = response.json()["next_cursor"]
-    assert found == [f"note {number}" for number in reversed(range(5))]
+    assert notes == [f"note {number}" for number in reversed(range(5))]
     assert parameters["cursor"] is None
 
 
