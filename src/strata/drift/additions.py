@@ -63,7 +63,7 @@ def additions(applied: Object) -> list[Addition]:
         root = next((field[:end] for end in range(1, len(field) + 1) if field[:end] not in others), None)
         if root is not None:
             roots.setdefault(root, manager)
-    return [found for root, manager in sorted(roots.items()) if (found := _located(applied, root, manager))]
+    return [addition for root, manager in sorted(roots.items()) if (addition := _located(applied, root, manager))]
 
 
 def _compared(field: Field) -> bool:

@@ -30,12 +30,12 @@ def ensure_pod_bases(releases: Iterable[str], progress: Progress) -> dict[str, P
     """
     unique = sorted(set(releases))
 
-    def one(release: str) -> PodBase:
+    def pod_base(release: str) -> PodBase:
         reference = ensure(pod_filesystem(release), progress, ('CMD ["/bin/sh"]',))
         return PodBase(reference, podman.podman("image", "inspect", "--format={{.Id}}", reference).strip())
 
     with ThreadPoolExecutor(max_workers=max(1, len(unique))) as pool:
-        return dict(zip(unique, pool.map(one, unique), strict=True))
+        return dict(zip(unique, pool.map(pod_base, unique), strict=True))
 
 
 def ensure(filesystem: RootFilesystem, progress: Progress, changes: Sequence[str]) -> str:

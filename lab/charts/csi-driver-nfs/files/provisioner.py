@@ -75,7 +75,7 @@ def folder(claim, volume, parameters):
     return name
 
 
-def wanted(claim, classes):
+def needs_volume(claim, classes):
     """Whether a volume must be made for the claim."""
     spec = claim["spec"]
     return (
@@ -134,7 +134,7 @@ def one_pass(api, root):
     there = {volume["metadata"]["name"] for volume in volumes}
     claims = api.get(CLAIMS)
     for claim in claims["items"]:
-        if wanted(claim, classes) and f"pvc-{claim['metadata']['uid']}" not in there:
+        if needs_volume(claim, classes) and f"pvc-{claim['metadata']['uid']}" not in there:
             where = f"{claim['metadata']['namespace']}/{claim['metadata']['name']}"
             attempt(where, lambda c=claim: api.request("POST", VOLUMES, made(c, classes, root)).close())
     for volume in filter(ended, volumes):

@@ -29,7 +29,7 @@ def revocation(text: str, subjects: Sequence[str], now: int) -> str:
         subjects: `TENANT.USER@DOMAIN`.
         now: in seconds since 1970.
     """
-    times = {found[1]: int(found[2]) for line in text.splitlines() if (found := ENTRY.fullmatch(line))}
+    times = {match[1]: int(match[2]) for line in text.splitlines() if (match := ENTRY.fullmatch(line))}
     times |= dict.fromkeys(subjects, now)
     lines = [f"# {subject} {at}" for subject, at in sorted(times.items())]
     tests = (f'(sub =?= "{subject}" && iat <= {at})' for subject, at in sorted(times.items()))

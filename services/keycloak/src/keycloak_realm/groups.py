@@ -51,7 +51,7 @@ def user(api: Api, name: str) -> Json | None:
 
 def _users(api: Api, desired: Desired) -> tuple[dict[str, str], list[str]]:
     """Ids by name of the users, made without a password where there are none; what Keycloak refused."""
-    live = {name: found for name in desired.people if (found := user(api, name)) is not None}
+    live = {name: account for name in desired.people if (account := user(api, name)) is not None}
     stale = {
         name: user
         for name, user in live.items()

@@ -90,7 +90,7 @@ class Members:
         names = active - self._authenticator.unknown_users
         limit = asyncio.Semaphore(AT_ONCE)
 
-        async def one(name: str) -> None:
+        async def check_user(name: str) -> None:
             async with limit:
                 try:
                     await self._check(name)
@@ -98,7 +98,7 @@ class Members:
                     # the next round is for all of them again
                     self._authenticator.log.exception("what %s may use was not checked", name)
 
-        await asyncio.gather(*map(one, sorted(names)))
+        await asyncio.gather(*map(check_user, sorted(names)))
 
     async def _check(self, name: str) -> None:
         row = orm.User.find(self._app.db, name)
