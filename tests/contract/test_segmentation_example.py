@@ -16,13 +16,13 @@ JUDGE = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
 import made_up, numpy as np
-random, found = np.random.default_rng(20_01), []
+random, results = np.random.default_rng(20_01), []
 for index in range(int(sys.argv[2])):
     truth = made_up.day(random)[1]
     objects = np.load(f"day-{index:02}.objects.npz")["objects"]
     both, either = ((objects > 0) & truth).sum(), ((objects > 0) | truth).sum()
-    found.append([int(objects.max()), float(both / either)])
-print(json.dumps(found))
+    results.append([int(objects.max()), float(both / either)])
+print(json.dumps(results))
 """
 
 

@@ -36,23 +36,23 @@ def refused(username, password):
     except (errors.BadRequestError, errors.UnauthorizedError) as error:
         return [type(error).__name__, str(error)]
 
-url, ca, name = (os.environ[one] for one in ("STRATA_API_URL", "STRATA_CA_FILE", "STRATA_USER"))
-found = {"wrong": refused(name, "wrong")}
+url, ca, name = (os.environ[variable] for variable in ("STRATA_API_URL", "STRATA_CA_FILE", "STRATA_USER"))
+output = {"wrong": refused(name, "wrong")}
 if "FIRST_PASSWORD" in os.environ:
-    found["temporary"] = refused(name, os.environ["FIRST_PASSWORD"])
+    output["temporary"] = refused(name, os.environ["FIRST_PASSWORD"])
 if "STRATA_PASSWORD" in os.environ:
     t = Tapis(base_url=url, verify=ca, username=name, password=os.environ["STRATA_PASSWORD"])
     t.get_tokens()
     token = t.access_token.access_token
-    found["user"], found["tenant"] = t.authenticator.get_userinfo().username, t.tenant_id
+    output["user"], output["tenant"] = t.authenticator.get_userinfo().username, t.tenant_id
     key = t.tenants.get_tenant(tenant_id=t.tenant_id).public_key
-    found["claims"] = jwt.decode(token, key, algorithms=["RS256"], options={"verify_aud": False})
-    found["by token"] = Tapis(base_url=url, verify=ca, access_token=token).authenticator.get_userinfo().username
-    found["token"] = token
+    output["claims"] = jwt.decode(token, key, algorithms=["RS256"], options={"verify_aud": False})
+    output["by token"] = Tapis(base_url=url, verify=ca, access_token=token).authenticator.get_userinfo().username
+    output["token"] = token
 forged = jwt.encode({"exp": 4102444800}, "k" * 32, algorithm="HS256")
 faulty = Tapis(base_url=url, verify=ca, access_token=forged)
-found["faulty"] = [one.tenant_id for one in faulty.tenants.list_tenants()]
-print(json.dumps(found))
+output["faulty"] = [tenant.tenant_id for tenant in faulty.tenants.list_tenants()]
+print(json.dumps(output))
 """
 SECONDS = 120.0
 """The longest wait for one page on a loaded machine."""
@@ -82,8 +82,8 @@ class Member:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def found(self, **variables: str) -> dict[str, Any]:
-        """What SCRIPT finds."""
+    def login(self, **variables: str) -> dict[str, Any]:
+        """Output of SCRIPT, which logs in."""
         read: dict[str, Any] = json.loads(self.tapipy(SCRIPT, **variables))
         return read
 
@@ -103,7 +103,7 @@ def test_a_member_logs_in_with_tapipy(
     context: SiteContext, member: Member, own_issuer: Issuer, http: requests.Session
 ) -> None:
     site = context.site
-    before = member.found(FIRST_PASSWORD=member.first)
+    before = member.login(FIRST_PASSWORD=member.first)
     assert before["faulty"] == [site.name], "a faulty token does not keep a client from its tenant"
     assert before["wrong"][0] == "UnauthorizedError"
     kind, said = before["temporary"]
@@ -113,7 +113,7 @@ def test_a_member_logs_in_with_tapipy(
     chosen = secrets.token_urlsafe(16)
     with site_session(context) as browser:
         Login(CLIENT, REDIRECT_URLS[0]).tokens(browser, own_issuer, member.name, member.first, chosen)
-    login = member.found(STRATA_PASSWORD=chosen)
+    login = member.login(STRATA_PASSWORD=chosen)
     assert (login["user"], login["by token"], login["tenant"]) == (member.name, member.name, site.name)
     expected = {
         "tapis/username": member.name,
@@ -157,7 +157,7 @@ def test_a_member_replaces_the_password_by_a_token_of_the_browser(
         window.find("#password", SECONDS).send_keys(chosen, Keys.ENTER)
         window.find("#name", SECONDS)
         first, second = (create_token(window, pages.url, name) for name in ("first", "second"))
-        login = who.found(STRATA_PASSWORD=first)
+        login = who.login(STRATA_PASSWORD=first)
         assert (login["user"], login["tenant"]) == (who.name, site.name)
         assert login["claims"]["groups"] == [f"/tenants/{site.platform.tenants[0].name}"]
         printed = who.tapipy(documented_lines(), STRATA_PASSWORD=second).splitlines()
@@ -170,7 +170,7 @@ def test_a_member_replaces_the_password_by_a_token_of_the_browser(
         window.wait_until_left(button, SECONDS, "the list stays as it was")
         window.find('[aria-label="Revoke second"]', SECONDS)
         assert not [message for message in window.messages() if "favicon" not in message]
-    refused = who.found(FIRST_PASSWORD=first)["temporary"]
+    refused = who.login(FIRST_PASSWORD=first)["temporary"]
     assert refused[0] == "UnauthorizedError"
     assert "revoked" in refused[1]
-    assert who.found(STRATA_PASSWORD=second)["user"] == who.name, "the other token of the same login goes on"
+    assert who.login(STRATA_PASSWORD=second)["user"] == who.name, "the other token of the same login goes on"

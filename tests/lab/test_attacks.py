@@ -209,12 +209,12 @@ def test_the_same_probe_works_where_it_may(
     probe = probes.get(target.name, {**target.probe, "address": METADATA_ADDRESS})
     client = site_host(hosts_with(target.allowed, context.site, context.cloud_outputs)[-1].name)
 
-    def found() -> Results:
+    def attempt() -> Results:
         done = client.run("printf %%s %s | python3 -c %s", json.dumps({target.name: probe}), PROBE)
         return dict(json.loads(done.stdout))
 
     expected = {target.name: OPEN}
-    assert settled(found, lambda results: results == expected) == expected
+    assert settled(attempt, lambda results: results == expected) == expected
 
 
 def test_the_right_keys_open_the_registry(context: SiteContext, probes: dict[str, dict[str, Any]]) -> None:
@@ -252,12 +252,12 @@ def test_pods_reach_what_is_for_them(
     kubectl("create", "namespace", namespace)
     kubectl("label", "namespace", namespace, HOST_SERVICES_LABEL)
 
-    def found() -> Results:
+    def attempt() -> Results:
         results = pod_results(kubectl, namespace, images, probes, workers[0])
         return {role: results[role] for role in probes}
 
     expected = dict.fromkeys(probes, OPEN)
     try:
-        assert settled(found, lambda results: results == expected) == expected
+        assert settled(attempt, lambda results: results == expected) == expected
     finally:
         kubectl("delete", "namespace", namespace, "--wait=false")

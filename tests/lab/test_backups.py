@@ -58,7 +58,7 @@ folder = pathlib.Path(sys.argv[1])
 """
 LIST = """
 import hashlib, json, pathlib, sys
-found = {}
+output = {}
 folder = pathlib.Path(sys.argv[1])
 for path in sorted(folder.rglob("*")):
     status = path.lstat()
@@ -66,8 +66,8 @@ for path in sorted(folder.rglob("*")):
     if path.is_file() and not path.is_symlink():
         content = hashlib.sha256(path.read_bytes()).hexdigest()
     name = str(path.relative_to(folder))
-    found[name] = [oct(status.st_mode), status.st_uid, status.st_gid, status.st_mtime_ns, content]
-print(json.dumps(found))
+    output[name] = [oct(status.st_mode), status.st_uid, status.st_gid, status.st_mtime_ns, content]
+print(json.dumps(output))
 """
 
 

@@ -35,15 +35,15 @@ SECONDS = 300.0
 FILE = "strata-full.bin"
 WRITE = f"""
 import errno, json, os, pathlib
-file, found = pathlib.Path.home() / {FILE!r}, None
+file, outcome = pathlib.Path.home() / {FILE!r}, None
 try:
     with open(file, "wb") as stream:
         for _ in range(64):
             stream.write(bytes(1 << 20))
         os.fsync(stream)
 except OSError as error:
-    found = [error.errno == errno.ENOSPC, error.strerror]
-print(json.dumps([found, file.stat().st_size]))
+    outcome = [error.errno == errno.ENOSPC, error.strerror]
+print(json.dumps([outcome, file.stat().st_size]))
 """
 DELETE = f"import pathlib; (pathlib.Path.home() / {FILE!r}).unlink()"
 

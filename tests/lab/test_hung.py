@@ -176,12 +176,12 @@ def test_pods_over_a_quota(context: SiteContext, kubectl: Kubectl) -> None:
     kubectl("create", "quota", "test-none", where, "--hard=pods=0")
     try:
         kubectl("delete", "pod", "htcondor-central-manager-0", where, "--wait=true", timeout=HEALED_SECONDS)
-        found = ""
+        reason = ""
 
         def named() -> bool:
-            nonlocal found
-            found = unhealthy(context).get(NEGOTIATOR.object, "")
-            return "exceeded quota: test-none" in found
+            nonlocal reason
+            reason = unhealthy(context).get(NEGOTIATOR.object, "")
+            return "exceeded quota: test-none" in reason
 
         eventually(named, HEALED_SECONDS, "status shows the quota")
     finally:

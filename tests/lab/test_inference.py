@@ -85,12 +85,12 @@ import openai
 token = t.access_token.access_token
 os.environ["SSL_CERT_FILE"] = os.environ["STRATA_CA_FILE"]
 client = openai.OpenAI(base_url=os.environ["INFERENCE"], api_key=token)
-found = {"models": [one.id for one in client.models.list()]}
+output = {"models": [model.id for model in client.models.list()]}
 try:
     client.completions.create(model=os.environ["MODEL"], prompt="x")
 except openai.APIStatusError as error:
-    found["status"] = error.status_code
-print(json.dumps(found))
+    output["status"] = error.status_code
+print(json.dumps(output))
 """
 
 

@@ -112,7 +112,7 @@ def test_night_and_morning(
         queue.submit(member, jobs(JOB_MEMORY, 1, f"{TRAINING}\nrequest_gpus = 1"))
         queue.submit(member, jobs(JOB_MEMORY, points, TRAINING))
         eventually(
-            lambda: len(found := execution_points(kubectl)) == points + 1 and began(kubectl, found),
+            lambda: len(running := execution_points(kubectl)) == points + 1 and began(kubectl, running),
             NIGHT_SECONDS,
             f"{points + 1} jobs run on execution points",
         )

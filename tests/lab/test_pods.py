@@ -41,12 +41,12 @@ def wait(pod_id, status, away=()):
             pod = t.pods.get_pod(pod_id=pod_id)
             if pod.status == status:
                 return pod
-            found = f"is {pod.status}: {pod.status_container}"
+            state = f"is {pod.status}: {pod.status_container}"
         except errors.BaseTapyException as error:
             if error.response.status_code not in away:
                 raise
-            found = f"cannot be asked: {error}"
-        assert time.monotonic() < deadline, f"{pod_id} {found}, and should be {status}"
+            state = f"cannot be asked: {error}"
+        assert time.monotonic() < deadline, f"{pod_id} {state}, and should be {status}"
         time.sleep(0.2)
 
 def read(name):
@@ -82,10 +82,10 @@ def reach(address):
 
 status = dict(line.split(":", 1) for line in open("/proc/self/status") if line.startswith(("CapEff", "NoNewPrivs")))
 targets = json.loads(os.environ["TARGETS"])
-found = {key: value.strip() for key, value in status.items()}
-found["token"] = os.path.exists("/var/run/secrets/kubernetes.io/serviceaccount/token")
-found["reach"] = {name: reach(tuple(address)) for name, address in targets.items()}
-text = json.dumps(found).encode()
+output = {key: value.strip() for key, value in status.items()}
+output["token"] = os.path.exists("/var/run/secrets/kubernetes.io/serviceaccount/token")
+output["reach"] = {name: reach(tuple(address)) for name, address in targets.items()}
+text = json.dumps(output).encode()
 
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
@@ -100,34 +100,34 @@ http.server.ThreadingHTTPServer(("", 8000), Handler).serve_forever()
 LIFE = """
 small(web, command=["python3", "-m", "http.server", "8000"], description="a server")
 pod = wait(web, "AVAILABLE")
-found = {"url": pod.networking.default.url, "page": "Directory listing" in read(pod.networking.default.url)}
-found["logs"] = "GET / HTTP/1.1" in t.pods.get_pod_logs(pod_id=web).logs
+output = {"url": pod.networking.default.url, "page": "Directory listing" in read(pod.networking.default.url)}
+output["logs"] = "GET / HTTP/1.1" in t.pods.get_pod_logs(pod_id=web).logs
 t.pods.stop_pod(pod_id=web)
 wait(web, "STOPPED")
-found["kept"] = "GET / HTTP/1.1" in t.pods.get_pod_logs(pod_id=web).logs
+output["kept"] = "GET / HTTP/1.1" in t.pods.get_pod_logs(pod_id=web).logs
 t.pods.start_pod(pod_id=web)
 wait(web, "AVAILABLE")
-found["again"] = "Directory listing" in read(pod.networking.default.url)
-found["shared"] = t.pods.set_pod_permission(pod_id=web, user=os.environ["COLLEAGUE"], level="READ").permissions
-print(json.dumps(found))
+output["again"] = "Directory listing" in read(pod.networking.default.url)
+output["shared"] = t.pods.set_pod_permission(pod_id=web, user=os.environ["COLLEAGUE"], level="READ").permissions
+print(json.dumps(output))
 """
 COLLEAGUE = """
-found = {"status": t.pods.get_pod(pod_id=web).status, "list": [pod.pod_id for pod in t.pods.list_pods()]}
-found["stop"] = refused(t.pods.stop_pod, pod_id=web)
-found["credentials"] = refused(t.pods.get_pod_credentials, pod_id=web)
-print(json.dumps(found))
+output = {"status": t.pods.get_pod(pod_id=web).status, "list": [pod.pod_id for pod in t.pods.list_pods()]}
+output["stop"] = refused(t.pods.stop_pod, pod_id=web)
+output["credentials"] = refused(t.pods.get_pod_credentials, pod_id=web)
+print(json.dumps(output))
 """
 STRANGER = """
-found = {"list": [pod.pod_id for pod in t.pods.list_pods()]}
+output = {"list": [pod.pod_id for pod in t.pods.list_pods()]}
 reads = ("get_pod", "get_pod_logs", "get_pod_credentials", "get_pod_permissions")
 for name in (*reads, "stop_pod", "restart_pod", "delete_pod"):
-    found[name] = refused(getattr(t.pods, name), pod_id=web)
-found["set"] = refused(t.pods.set_pod_permission, pod_id=web, user=os.environ["STRATA_USER"], level="ADMIN")
-found["update"] = refused(t.pods.update_pod, pod_id=web, description="mine")
-found["queue"] = refused(t.pods.create_pod, pod_id="labtheft", image=image, compute_queue=os.environ["OTHER"])
-found["image"] = refused(t.pods.create_pod, pod_id="labtheft", image=image.replace("pod-base", "keycloak"))
-found["name"] = refused(small, pod_id=web)
-print(json.dumps(found))
+    output[name] = refused(getattr(t.pods, name), pod_id=web)
+output["set"] = refused(t.pods.set_pod_permission, pod_id=web, user=os.environ["STRATA_USER"], level="ADMIN")
+output["update"] = refused(t.pods.update_pod, pod_id=web, description="mine")
+output["queue"] = refused(t.pods.create_pod, pod_id="labtheft", image=image, compute_queue=os.environ["OTHER"])
+output["image"] = refused(t.pods.create_pod, pod_id="labtheft", image=image.replace("pod-base", "keycloak"))
+output["name"] = refused(small, pod_id=web)
+print(json.dumps(output))
 """
 DELETE = """
 for pod in t.pods.list_pods():

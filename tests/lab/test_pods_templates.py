@@ -15,47 +15,48 @@ pytestmark = pytest.mark.nightly
 __all__ = ["ada", "member"]  # fixtures
 MAKE = """
 pod = t.pods.create_pod(pod_id=web, template="web")
-found = {"template": pod.template.partition("@")[0]}
+output = {"template": pod.template.partition("@")[0]}
 pod = wait(web, "AVAILABLE")
-found["page"] = "Directory listing" in read(pod.networking.default.url)
+output["page"] = "Directory listing" in read(pod.networking.default.url)
 ran = t.pods.exec_pod_commands(pod_id=web, commands=[["sh", "-c", "echo out; echo err >&2; cat; hostname"], ["/none"],
                                                      ["sh", "-c", "exit 3"], ["sleep", "600"]],
                                command_timeout=3, fail_on_non_success=False)
 first, absent, failed, hung = ran.execution_results
-found["exec"] = [first.stdout.split(), first.stderr.strip(), first.success, ran.total_commands, ran.successful_commands]
-found["absent"], found["failed"] = "/none" in absent.stderr, failed.success
-found["hung"] = "not waited for" in hung.stderr
+output["exec"] = [first.stdout.split(), first.stderr.strip(), first.success]
+output["exec"] += [ran.total_commands, ran.successful_commands]
+output["absent"], output["failed"] = "/none" in absent.stderr, failed.success
+output["hung"] = "not waited for" in hung.stderr
 (long,) = t.pods.exec_pod_commands(pod_id=web, commands=["head", "-c", "3000000", "/dev/zero"]).execution_results
-found["long"] = len(long.stdout)
+output["long"] = len(long.stdout)
 template = os.environ["TEMPLATE"]
 saved = t.pods.save_pod_as_template_tag(pod_id_net=web, template_id=template, commit_message="from a pod", tag="v1")
-found["saved"] = saved.pod_definition.networking.default.port
+output["saved"] = saved.pod_definition.networking.default.port
 shared = t.pods.set_template_permission(template_id=template, user=os.environ["COLLEAGUE"], level="READ")
-found["shared"] = sorted(shared.permissions)
-print(json.dumps(found))
+output["shared"] = sorted(shared.permissions)
+print(json.dumps(output))
 """
 COLLEAGUE = """
 template = os.environ["TEMPLATE"] + ":v1"
 t.pods.create_pod(pod_id=web, template=template)
 pod = wait(web, "AVAILABLE")
-found = {"page": "Directory listing" in read(pod.networking.default.url)}
-found["other"] = refused(t.pods.exec_pod_commands, pod_id=os.environ["OTHER"], commands=["id"])
-found["tag"] = refused(t.pods.save_pod_as_template_tag, pod_id_net=web, template_id=os.environ["TEMPLATE"],
-                       commit_message="mine")
-found["image"] = refused(t.pods.add_image, image="docker.io/library/nginx")
-print(json.dumps(found))
+output = {"page": "Directory listing" in read(pod.networking.default.url)}
+output["other"] = refused(t.pods.exec_pod_commands, pod_id=os.environ["OTHER"], commands=["id"])
+output["tag"] = refused(t.pods.save_pod_as_template_tag, pod_id_net=web, template_id=os.environ["TEMPLATE"],
+                        commit_message="mine")
+output["image"] = refused(t.pods.add_image, image="docker.io/library/nginx")
+print(json.dumps(output))
 """
 STRANGER = """
 template = os.environ["TEMPLATE"]
-found = {"templates": [one.template_id for one in t.pods.list_templates()]}
-found["get"] = refused(t.pods.get_template, template_id=template)
-found["tags"] = refused(t.pods.list_template_tags, template_id=template)
+output = {"templates": [template.template_id for template in t.pods.list_templates()]}
+output["get"] = refused(t.pods.get_template, template_id=template)
+output["tags"] = refused(t.pods.list_template_tags, template_id=template)
 own = {"user": os.environ["STRATA_USER"], "level": "READ"}
-found["share"] = refused(t.pods.set_template_permission, template_id=template, **own)
-found["delete"] = refused(t.pods.delete_template, template_id=template)
-found["exec"] = refused(t.pods.exec_pod_commands, pod_id=web, commands=["id"])
-found["create"] = refused(t.pods.create_pod, pod_id="labtheft", template=template + ":v1")
-print(json.dumps(found))
+output["share"] = refused(t.pods.set_template_permission, template_id=template, **own)
+output["delete"] = refused(t.pods.delete_template, template_id=template)
+output["exec"] = refused(t.pods.exec_pod_commands, pod_id=web, commands=["id"])
+output["create"] = refused(t.pods.create_pod, pod_id="labtheft", template=template + ":v1")
+print(json.dumps(output))
 """
 NOTEBOOK = """
 pod = t.pods.create_pod(pod_id=web, template="notebook")

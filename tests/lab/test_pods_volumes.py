@@ -33,40 +33,40 @@ except OSError as error:
 LIFE = """
 volume, copy, writer, reader = (os.environ[name] for name in ("VOLUME", "COPY", "WRITER", "READER"))
 made = t.pods.create_volume(volume_id=volume, description="a test")
-found = {"made": made.status}
+output = {"made": made.status}
 t.pods.upload_to_volume(volume_id=volume, path="in/name.txt", file=b"ada")
 small(writer, command=["python3", "-c", os.environ["WRITES"]],
       volume_mounts={volume: {"type": "tapisvolume", "mount_path": "/data"}})
 wait(writer, "COMPLETE")
-found["files"] = {file.path: file.type for file in t.pods.list_volume_files(volume_id=volume)}
-found["said"] = t.pods.get_volume_contents(volume_id=volume, path="out/said.txt").decode()
-found["link"] = refused(t.pods.get_volume_contents, volume_id=volume, path="out/link")
-found["zip"] = t.pods.get_volume_contents(volume_id=volume, path="out", zip=True)[:2].decode()
+output["files"] = {file.path: file.type for file in t.pods.list_volume_files(volume_id=volume)}
+output["said"] = t.pods.get_volume_contents(volume_id=volume, path="out/said.txt").decode()
+output["link"] = refused(t.pods.get_volume_contents, volume_id=volume, path="out/link")
+output["zip"] = t.pods.get_volume_contents(volume_id=volume, path="out", zip=True)[:2].decode()
 t.pods.create_snapshot(snapshot_id=copy, source_volume_id=volume, source_volume_path="out")
 deadline = time.monotonic() + START_SECONDS
 while (state := t.pods.get_snapshot(snapshot_id=copy)).status == "CREATING":
     assert time.monotonic() < deadline, f"{copy} is still copied"
     time.sleep(0.2)
-found["snapshot"] = [state.status, state.status_message]
+output["snapshot"] = [state.status, state.status_message]
 t.pods.upload_to_volume(volume_id=volume, path="out/said.txt", file=b"changed")
 small(reader, command=["python3", "-c", os.environ["READS"]],
       volume_mounts={"/old": {"type": "tapissnapshot", "source_id": copy}})
 wait(reader, "COMPLETE")
-found["log"] = t.pods.get_pod_logs(pod_id=reader).logs.splitlines()
-found["kept"] = refused(t.pods.delete_volume, volume_id=volume)[1]
-print(json.dumps(found))
+output["log"] = t.pods.get_pod_logs(pod_id=reader).logs.splitlines()
+output["kept"] = refused(t.pods.delete_volume, volume_id=volume)[1]
+print(json.dumps(output))
 """.replace("START_SECONDS", str(START_SECONDS))
 STRANGER = """
 volume, copy = os.environ["VOLUME"], os.environ["COPY"]
-found = {"volumes": [one.volume_id for one in t.pods.list_volumes()]}
+output = {"volumes": [volume.volume_id for volume in t.pods.list_volumes()]}
 for kind, name in (("volume", volume), ("snapshot", copy)):
     for action in (f"get_{kind}", f"list_{kind}_files", f"delete_{kind}", f"get_{kind}_permissions"):
-        found[action] = refused(getattr(t.pods, action), **{f"{kind}_id": name})
-found["read"] = refused(t.pods.get_volume_contents, volume_id=volume, path="out/said.txt")
-found["write"] = refused(t.pods.upload_to_volume, volume_id=volume, path="out/said.txt", file=b"x")
-found["mount"] = refused(small, pod_id=os.environ["THEFT"],
-                         volume_mounts={volume: {"type": "tapisvolume", "mount_path": "/data"}})
-print(json.dumps(found))
+        output[action] = refused(getattr(t.pods, action), **{f"{kind}_id": name})
+output["read"] = refused(t.pods.get_volume_contents, volume_id=volume, path="out/said.txt")
+output["write"] = refused(t.pods.upload_to_volume, volume_id=volume, path="out/said.txt", file=b"x")
+output["mount"] = refused(small, pod_id=os.environ["THEFT"],
+                          volume_mounts={volume: {"type": "tapisvolume", "mount_path": "/data"}})
+print(json.dumps(output))
 """
 DELETE = """
 volume, copy = os.environ["VOLUME"], os.environ["COPY"]
@@ -75,7 +75,8 @@ for pod_id in (os.environ["WRITER"], os.environ["READER"]):
 deadline = time.monotonic() + START_SECONDS
 # until the pods have ended
 while refused(t.pods.delete_volume, volume_id=volume) or refused(t.pods.delete_snapshot, snapshot_id=copy):
-    left = [one.volume_id for one in t.pods.list_volumes()], [one.snapshot_id for one in t.pods.list_snapshots()]
+    volumes = [volume.volume_id for volume in t.pods.list_volumes()]
+    left = volumes, [snapshot.snapshot_id for snapshot in t.pods.list_snapshots()]
     if left == ([], []):
         break
     assert time.monotonic() < deadline, f"{left} cannot be deleted"
@@ -85,8 +86,8 @@ print("{}")
 LIST = """
 import json, os, sys
 folders = ("volumes", "snapshots", ".partial")
-found = {name: os.listdir(f"/var/lib/pods/volumes/{sys.argv[1]}/{name}") for name in folders}
-print(json.dumps(found | {".removed": os.listdir("/var/lib/pods/volumes/.removed")}))
+output = {name: os.listdir(f"/var/lib/pods/volumes/{sys.argv[1]}/{name}") for name in folders}
+print(json.dumps(output | {".removed": os.listdir("/var/lib/pods/volumes/.removed")}))
 """
 
 

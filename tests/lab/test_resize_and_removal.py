@@ -208,11 +208,11 @@ def test_the_instance_is_resized_and_no_other_is_touched(
     assert site_host(RESIZED).file(MARKER).exists
 
     # drained before it was stopped, as its kubelet still saw when it was started, and it takes pods again
-    def told() -> bool:
+    def reported() -> bool:
         cordoned, uncordoned = (last_event(kubectl, reason) for reason in ("NodeNotSchedulable", "NodeSchedulable"))
         return place.begun <= cordoned <= uncordoned  # texts that compare as times do
 
-    eventually(told, 60, f"{RESIZED} tells that it took no pods, then that it does")
+    eventually(reported, 60, f"{RESIZED} reports that it took no pods, then that it does")
     eventually(lambda: offers_its_card(kubectl), 120, f"{RESIZED} is ready and offers one card")
 
 

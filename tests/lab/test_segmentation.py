@@ -49,11 +49,11 @@ token = pathlib.Path(os.environ["_CONDOR_SEC_TOKEN_DIRECTORY"], "token")
 while not token.exists():
     time.sleep(0.2)
 import workflow
-found = workflow.run(pathlib.Path("/shared", {tenant!r}, {folder!r}), cards={cards})
+result = workflow.run(pathlib.Path("/shared", {tenant!r}, {folder!r}), cards={cards})
 png = base64.b64encode(pathlib.Path("segmentation.png").read_bytes()).decode()
 os.chdir(pathlib.Path.home())
 shutil.rmtree(home)
-print("RESULT" + json.dumps({{"found": found, "png": png}}))
+print("RESULT" + json.dumps({{"found": result, "png": png}}))
 """
 
 

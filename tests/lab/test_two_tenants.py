@@ -74,7 +74,7 @@ def said(action):
         return str(action())
     except Exception as error:
         return type(error).__name__
-def found(root):
+def files_in(root):
     return [str(p) for p in pathlib.Path(root).rglob("two-tenants*")]
 token = pathlib.Path(os.environ["_CONDOR_SEC_TOKEN_DIRECTORY"], "token")
 while not token.exists():
@@ -88,7 +88,7 @@ made_up = {{"MyAddress": address, "Name": "x", "Machine": "x", "MyType": "Schedu
 theirs = htcondor2.Schedd(classad2.ClassAd(made_up))
 print(json.dumps({{
     "shared": os.listdir("/shared"),
-    "files": found("/home") + found("/shared"),
+    "files": files_in("/home") + files_in("/shared"),
     "nfs": said(lambda: socket.create_connection(({nfs!r}, {port}), 2)),
     "remove": said(acted(htcondor2.JobAction.Remove)),
     "release": said(acted(htcondor2.JobAction.Release)),

@@ -83,14 +83,14 @@ def until(condition: Callable[[], object]) -> None:
     eventually(condition, WAIT_SECONDS, "the collector has done it", pause=0.05)
 
 
-def one(connection: Connection, query: str, *arguments: object) -> Any:
+def fetch(connection: Connection, query: str, *arguments: object) -> Any:
     """The only row, or its only value."""
     row = connection.execute(query.encode(), arguments).fetchone()
     return row[0] if row and len(row) == 1 else row
 
 
 def collected(connection: Connection) -> Any:
-    return one(connection, "SELECT at FROM collection WHERE source = 'kubernetes'")
+    return fetch(connection, "SELECT at FROM collection WHERE source = 'kubernetes'")
 
 
 def test_pods_are_recorded_as_what_they_are(
@@ -149,14 +149,14 @@ def test_what_happens_to_pods_is_followed(
         short, deleted, waiting = pod("research", "short"), pod("research", "deleted"), pod("research", "w", node=None)
         cluster.put(short, deleted, waiting)
         cluster.remove(ended(short, "2026-11-22T10:00:30Z"))  # gone at once: no list would have seen it
-        until(lambda: one(connection, "SELECT count(*) FROM pod WHERE name = 'deleted'"))
-        until(lambda: one(connection, "SELECT count(*) FROM pod WHERE name = 'short' AND ends IS NOT NULL"))
-        assert one(connection, "SELECT ends - starts FROM pod WHERE name = 'short'") == timedelta(seconds=30)
+        until(lambda: fetch(connection, "SELECT count(*) FROM pod WHERE name = 'deleted'"))
+        until(lambda: fetch(connection, "SELECT count(*) FROM pod WHERE name = 'short' AND ends IS NOT NULL"))
+        assert fetch(connection, "SELECT ends - starts FROM pod WHERE name = 'short'") == timedelta(seconds=30)
         before = datetime.now(UTC)
         cluster.remove(deleted)
         cluster.put(pod("research", "w", requests={"cpu": "1"}, scheduled="2026-11-22T11:00:00Z"))
-        until(lambda: one(connection, "SELECT count(*) FROM pod WHERE name = 'w'"))
-        ends, estimated = one(connection, "SELECT ends, end_estimated FROM pod WHERE name = 'deleted'")
+        until(lambda: fetch(connection, "SELECT count(*) FROM pod WHERE name = 'w'"))
+        ends, estimated = fetch(connection, "SELECT ends, end_estimated FROM pod WHERE name = 'deleted'")
         assert before <= ends <= datetime.now(UTC)
         assert not estimated
         assert cluster.lists == 1, "no second list was needed"
@@ -177,8 +177,8 @@ def test_a_killed_collector_loses_nothing_that_kubernetes_knows(
     rows = dict(connection.execute("SELECT name, (ends, end_estimated) FROM pod").fetchall())
     assert set(rows) == {"running", "finished", "vanished", "new"}
     assert rows["running"] == rows["new"] == (None, "f")
-    assert one(connection, "SELECT ends FROM pod WHERE name = 'finished'") == datetime(2026, 11, 22, 12, tzinfo=UTC)
-    assert one(connection, "SELECT ends, end_estimated FROM pod WHERE name = 'vanished'") == (last, True)
+    assert fetch(connection, "SELECT ends FROM pod WHERE name = 'finished'") == datetime(2026, 11, 22, 12, tzinfo=UTC)
+    assert fetch(connection, "SELECT ends, end_estimated FROM pod WHERE name = 'vanished'") == (last, True)
 
 
 def test_the_same_again_changes_no_row(
@@ -206,7 +206,7 @@ def test_an_expired_watch_lists_again(connection: Connection, cluster: Cluster, 
         unseen = pod("research", "unseen")
         cluster.put(unseen)
         cluster.events.clear()
-        until(lambda: one(connection, "SELECT count(*) FROM pod WHERE name = 'unseen'"))
+        until(lambda: fetch(connection, "SELECT count(*) FROM pod WHERE name = 'unseen'"))
 
 
 def test_an_api_server_that_refuses_is_asked_again(
@@ -219,7 +219,7 @@ def test_an_api_server_that_refuses_is_asked_again(
         assert process.poll() is None
         assert not (tmp_path / "collected").exists(), "it is not ready"
         cluster.refused = None
-        until(lambda: one(connection, "SELECT count(*) FROM pod"))
+        until(lambda: fetch(connection, "SELECT count(*) FROM pod"))
         until((tmp_path / "collected").exists)
     for line in (tmp_path / "log").read_text().splitlines():
         assert {"time", "level", "message"} <= json.loads(line).keys()
@@ -229,10 +229,10 @@ def test_nodes_that_change_have_a_row_for_each_size(
     connection: Connection, cluster: Cluster, collecting: Callable[..., Any]
 ) -> None:
     with collecting(ACCOUNTING_LIST_SECONDS="1"):
-        until(lambda: one(connection, "SELECT count(*) FROM node") == 2)
+        until(lambda: fetch(connection, "SELECT count(*) FROM node") == 2)
         cluster.nodes["gpu-1"] = node("gpu-1", "7500m", "32Gi", **{"nvidia.com_gpu": "1"})
         del cluster.nodes["worker-1"]
-        until(lambda: one(connection, "SELECT count(*) FROM node WHERE ends IS NULL") == 1)
+        until(lambda: fetch(connection, "SELECT count(*) FROM node WHERE ends IS NULL") == 1)
     rows = connection.execute(
         "SELECT name, cards, ends IS NULL, lead(starts) OVER (PARTITION BY name ORDER BY starts) = ends "
         "FROM node ORDER BY name, starts"
@@ -312,7 +312,7 @@ def test_usage_is_recorded_by_the_hour(
     with collecting():
         until(lambda: collected(connection))
     with collecting(ACCOUNTING_PROMETHEUS_URL=prometheus.url):
-        until(lambda: one(connection, "SELECT count(*) FROM collection WHERE source = 'prometheus' AND at = "
+        until(lambda: fetch(connection, "SELECT count(*) FROM collection WHERE source = 'prometheus' AND at = "
                                       "date_trunc('hour', now())"))  # fmt: skip
     rows = connection.execute(
         "SELECT name, hour, cpu_seconds, memory_bytes_mean, memory_bytes_peak, card_busy_seconds "
@@ -320,7 +320,7 @@ def test_usage_is_recorded_by_the_hour(
     ).fetchall()
     # half of the card's time in the half of the hour that the pod ran
     assert rows == [("trainer", prometheus.hour, 900.0, float(GIB), float(2 * GIB), 900.0)]
-    assert one(connection, "SELECT card, hour, node, joules FROM card_energy") == (
+    assert fetch(connection, "SELECT card, hour, node, joules FROM card_energy") == (
         "GPU-1", prometheus.hour, "gpu-1", 3600.0,
     )  # fmt: skip
     used = connection.execute("SELECT hour, model, tenant, requests, tokens_in, tokens_out FROM model_usage")
@@ -338,9 +338,9 @@ def test_a_prometheus_that_fails_does_not_stop_the_rest(
     cluster.put(pod("research", "trainer"))
     with collecting(ACCOUNTING_PROMETHEUS_URL=prometheus.url):
         until(lambda: cluster.watches)
-        assert one(connection, "SELECT count(*) FROM pod") == 1
+        assert fetch(connection, "SELECT count(*) FROM pod") == 1
     assert "Prometheus" in (tmp_path / "log").read_text()
-    assert one(connection, "SELECT count(*) FROM pod_usage") == 0
+    assert fetch(connection, "SELECT count(*) FROM pod_usage") == 0
 
 
 def test_metrics_name_what_was_recorded_and_until_when(
@@ -356,8 +356,8 @@ def test_metrics_name_what_was_recorded_and_until_when(
         return {name: float(value) for name, value in pairs}
 
     # the backends of other collectors count until they end
-    until(lambda: not one(connection, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'accounting'"))
-    before = one(connection, "SELECT n_tup_ins + n_tup_upd FROM pg_stat_user_tables WHERE relname = 'pod'")
+    until(lambda: not fetch(connection, "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'accounting'"))
+    before = fetch(connection, "SELECT n_tup_ins + n_tup_upd FROM pg_stat_user_tables WHERE relname = 'pod'")
     rows, until_when = 'accounting_rows_written_total{table="pod"}', "accounting_recorded_until_timestamp_seconds"
     with collecting(ACCOUNTING_METRICS_PORT=str(port)):
         until(lambda: collected(connection))

@@ -24,8 +24,8 @@ PROGRAM = """
 import datetime, json, sys
 from accounting.counters import growth
 at = datetime.datetime.fromtimestamp(float(sys.argv[2]), datetime.UTC)
-found = growth(sys.argv[1], sys.argv[3], at, seconds=20)
-print(json.dumps({labels["pod"]: value for labels, value in found}))
+grown = growth(sys.argv[1], sys.argv[3], at, seconds=20)
+print(json.dumps({labels["pod"]: value for labels, value in grown}))
 """
 CLIENT = """
 import sys, time

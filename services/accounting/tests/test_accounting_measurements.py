@@ -74,7 +74,7 @@ def as_user(api: Service, issuer: Issuer) -> Callable[..., Call]:
     return of
 
 
-def found(answer: requests.Response) -> list[dict[str, Any]]:
+def rows_of(answer: requests.Response) -> list[dict[str, Any]]:
     assert answer.status_code == 200, answer.text
     return list(answer.json())
 
@@ -94,11 +94,11 @@ def test_a_member_writes_and_reads_the_rows_of_the_tenant(as_user: Callable[...,
     answer = carol("POST", json=measurement)
     assert (answer.status_code, answer.content) == (201, b"")
     assert carol("POST", json=[{"name": "loss", "value": 0.5}, {"name": "rate", "value": -3e-7}]).status_code == 201
-    rows = found(carol("GET", params={"order": "value.desc"}))
+    rows = rows_of(carol("GET", params={"order": "value.desc"}))
     assert [row["value"] for row in rows] == [1, 0.5, -3e-7]
     assert rows[0].items() >= {**measurement, "at": "2026-11-23T08:00:00+00:00"}.items()
     assert {(row["tenant"], row["username"]) for row in rows} == {("hep", "carol")}
-    assert found(as_user("dave", "hep")("GET")) == found(carol("GET"))
+    assert rows_of(as_user("dave", "hep")("GET")) == rows_of(carol("GET"))
 
 
 def test_filters_order_and_limit(as_user: Callable[..., Call]) -> None:
@@ -107,7 +107,7 @@ def test_filters_order_and_limit(as_user: Callable[..., Call]) -> None:
     carol("POST", json=rows)
 
     def ask(query: str) -> list[float]:
-        return [row["value"] for row in found(carol("GET", f"/measurement?{query}"))]
+        return [row["value"] for row in rows_of(carol("GET", f"/measurement?{query}"))]
 
     assert ask("name=eq.n1") == [1, 3, 5]
     assert ask("name=neq.n1&value=gt.0&order=id.desc") == [4, 2]
@@ -120,23 +120,23 @@ def test_filters_order_and_limit(as_user: Callable[..., Call]) -> None:
 def test_other_tenants_see_and_write_nothing(as_user: Callable[..., Call]) -> None:
     assert as_user("carol", "hep")("POST", json={"name": "loss", "value": 1}).status_code == 201
     for other in (as_user("eve", "bio"), as_user("nobody")):
-        assert found(other("GET")) == []
-        assert found(other("GET", params={"tenant": "eq.hep"})) == []
+        assert rows_of(other("GET")) == []
+        assert rows_of(other("GET", params={"tenant": "eq.hep"})) == []
         refused(other("POST", json={"tenant": "hep", "name": "loss", "value": 2}), 403, "tenant: is not one of yours")
         # all rows or none
         mixed = [{"tenant": "bio", "name": "x", "value": 1}, {"tenant": "hep", "name": "x", "value": 2}]
         refused(other("POST", json=mixed), 403)
-        assert found(other("GET")) == []
+        assert rows_of(other("GET")) == []
     refused(as_user("nobody")("POST", json={"name": "loss", "value": 1}), 403, "a member of none")
-    assert len(found(as_user("carol", "hep")("GET"))) == 1
+    assert len(rows_of(as_user("carol", "hep")("GET"))) == 1
 
 
 def test_a_member_of_two_tenants_names_one(as_user: Callable[..., Call]) -> None:
     both = as_user("ada", "hep", "bio")
     refused(both("POST", json={"name": "loss", "value": 1}), 400, "tenant: is missing", "hep, bio")
     assert both("POST", json=[{"tenant": t, "name": "loss", "value": 1} for t in ("hep", "bio")]).status_code == 201
-    assert [row["tenant"] for row in found(both("GET", params={"order": "tenant"}))] == ["bio", "hep"]
-    assert [row["tenant"] for row in found(as_user("eve", "bio")("GET"))] == ["bio"]
+    assert [row["tenant"] for row in rows_of(both("GET", params={"order": "tenant"}))] == ["bio", "hep"]
+    assert [row["tenant"] for row in rows_of(as_user("eve", "bio")("GET"))] == ["bio"]
 
 
 @pytest.mark.parametrize("groups", [None, "/tenants/hep", 7, [7, None], ["tenants/hep", "/tenants/hep/admins", "hep"]])
@@ -146,7 +146,7 @@ def test_only_the_group_of_a_tenants_members_counts(
     as_user("carol", "hep")("POST", json={"name": "loss", "value": 1})
     token = issuer.token(groups=groups)
     headers = {"Authorization": f"Bearer {token}"}
-    assert found(requests.get(f"{api.url}{AUDIENCE.path}", headers=headers, timeout=60)) == []
+    assert rows_of(requests.get(f"{api.url}{AUDIENCE.path}", headers=headers, timeout=60)) == []
 
 
 ATTACKS = (
@@ -179,10 +179,10 @@ def test_sql_in_a_request_is_text(as_user: Callable[..., Call], text: str) -> No
         refused(stored, 400)
     else:
         assert stored.status_code == 201
-        assert [{key: entry[key] for key in row} for entry in found(eve("GET"))] == [row]
+        assert [{key: entry[key] for key in row} for entry in rows_of(eve("GET"))] == [row]
     # a name that holds what separates tenants makes its holder a member of none
     assert "secret" not in as_user(text, text)("GET").text
-    assert len(found(as_user("carol", "hep")("GET"))) == 1
+    assert len(rows_of(as_user("carol", "hep")("GET"))) == 1
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_sql_in_a_request_is_text(as_user: Callable[..., Call], text: str) -> No
 def test_wrong_rows_are_named(as_user: Callable[..., Call], body: str, status: int, text: str) -> None:
     carol = as_user("carol", "hep")
     refused(carol("POST", data=body.encode("utf-8", "surrogatepass")), status, text)
-    assert found(carol("GET")) == []
+    assert rows_of(carol("GET")) == []
 
 
 @pytest.mark.parametrize(
@@ -233,7 +233,7 @@ def test_wrong_parameters_are_named(as_user: Callable[..., Call], query: str, te
     if texts:
         refused(answer, 400, *texts)
     else:
-        assert found(answer) == []
+        assert rows_of(answer) == []
 
 
 POD = """
@@ -253,12 +253,12 @@ def test_a_member_reads_allocation_and_use_of_own_pods_alone(as_user: Callable[.
         for tenant, name in (("hep", "dave"), ("bio", "carol"), (None, None)):
             owner.execute(POD, (tenant, name, "other", "pods-other"))
     carol = as_user("carol", "hep")
-    (row,) = found(carol("GET", "/own_pod?name=eq.pods-web1&starts=lt.2026-11-24T00:00:00Z"))
+    (row,) = rows_of(carol("GET", "/own_pod?name=eq.pods-web1&starts=lt.2026-11-24T00:00:00Z"))
     expected = {"tenant": "hep", "namespace": "hep", "name": "pods-web1", "kind": "pod", "cpus": 2, "memory_gib": 2}
     expected |= {"cpu_hours": 6, "memory_gib_hours": 6, "card_hours": 3, "cpu_hours_used": 0.5, "card_hours_busy": 1}
     assert row.items() >= expected.items()
-    assert found(carol("GET", "/own_pod?order=starts.desc")) == [row]
-    assert found(as_user("carol")("GET", "/own_pod")) == found(as_user("eve", "hep")("GET", "/own_pod")) == []
+    assert rows_of(carol("GET", "/own_pod?order=starts.desc")) == [row]
+    assert rows_of(as_user("carol")("GET", "/own_pod")) == rows_of(as_user("eve", "hep")("GET", "/own_pod")) == []
     refused(carol("POST", "/own_pod", json={"name": "x"}), 405, "no rows can be added")
     refused(carol("GET", "/own_pod?username=eq.dave"), 400, "one of the columns tenant")
     with records.connect() as owner:
@@ -272,11 +272,11 @@ def test_a_member_reads_use_of_models_by_own_tenants_alone(as_user: Callable[...
                 "INSERT INTO model_usage VALUES ('2026-11-23T08:00:00Z', 'hep/words', %s, %s, 30, 12)",
                 (tenant, requests),
             )
-    (row,) = found(as_user("carol", "hep")("GET", "/tenant_model_usage?model=eq.hep/words"))
+    (row,) = rows_of(as_user("carol", "hep")("GET", "/tenant_model_usage?model=eq.hep/words"))
     expected = {"tenant": "hep", "model": "hep/words", "requests": 3, "tokens_in": 30, "tokens_out": 12}
     assert row.items() >= expected.items()
-    assert len(found(as_user("eve", "hep", "bio")("GET", "/tenant_model_usage?order=requests.desc"))) == 2
-    assert found(as_user("carol")("GET", "/tenant_model_usage")) == []
+    assert len(rows_of(as_user("eve", "hep", "bio")("GET", "/tenant_model_usage?order=requests.desc"))) == 2
+    assert rows_of(as_user("carol")("GET", "/tenant_model_usage")) == []
     refused(as_user("carol", "hep")("POST", "/tenant_model_usage", json={"model": "x"}), 405, "no rows can be added")
     with records.connect() as owner:
         assert owner.execute("SELECT 1 FROM tenant_model_usage").fetchall() == []  # whose, nobody has reported

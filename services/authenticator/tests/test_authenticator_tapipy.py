@@ -18,28 +18,28 @@ from tapipy.tapis import Tapis
 
 url, password = os.environ["STRATA_API_URL"], os.environ["PASSWORD"]
 t = Tapis(base_url=url, username="ada", password=password)
-found = {"tenant": t.tenant_id, "sites": [one.site_id for one in t.tenants.list_sites()]}
+output = {"tenant": t.tenant_id, "sites": [site.site_id for site in t.tenants.list_sites()]}
 t.get_tokens()
-found["user"] = t.authenticator.get_userinfo().username
+output["user"] = t.authenticator.get_userinfo().username
 # t.validate_token refuses every token with an audience
 key = t.tenants.get_tenant(tenant_id=t.tenant_id).public_key
 claims = jwt.decode(t.access_token.access_token, key, algorithms=["RS256"], options={"verify_aud": False})
-found["claims"] = [claims["tapis/tenant_id"], claims["tapis/username"]]
+output["claims"] = [claims["tapis/tenant_id"], claims["tapis/username"]]
 other = Tapis(base_url=url, access_token=t.access_token.access_token)
-found["by token"] = [other.tenant_id, other.authenticator.get_userinfo().email]
+output["by token"] = [other.tenant_id, other.authenticator.get_userinfo().email]
 wrong = Tapis(base_url=url, username="ada", password="wrong")
 try:
     wrong.get_tokens()
 except errors.UnauthorizedError as error:
-    found["wrong"] = str(error)
+    output["wrong"] = str(error)
 forged = jwt.encode({"exp": 4102444800}, "k" * 32, algorithm="HS256")
 faulty = Tapis(base_url=url, access_token=forged)
-found["faulty"] = [one.tenant_id for one in faulty.tenants.list_tenants()]
+output["faulty"] = [tenant.tenant_id for tenant in faulty.tenants.list_tenants()]
 try:
     faulty.authenticator.get_userinfo()
 except errors.UnauthorizedError as error:
-    found["refused"] = str(error)
-print(json.dumps(found))
+    output["refused"] = str(error)
+print(json.dumps(output))
 """
 
 

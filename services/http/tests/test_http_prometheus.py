@@ -17,8 +17,8 @@ PROGRAM = """
 import json, sys
 from strata_http.prometheus import NoAnswer, query, quoted
 try:
-    found = query(sys.argv[1], "up{job=" + quoted('a"b\\\\c') + "}", seconds=5)
-    print(json.dumps([[one.metric, str(one.value[1])] for one in found]))
+    samples = query(sys.argv[1], "up{job=" + quoted('a"b\\\\c') + "}", seconds=5)
+    print(json.dumps([[sample.metric, str(sample.value[1])] for sample in samples]))
 except NoAnswer as error:
     print(json.dumps(str(error)))
 """
@@ -96,7 +96,8 @@ def test_samples_are_read(server: Server) -> None:
     program = (
         "import datetime, json, sys\nfrom strata_http.prometheus import samples\n"
         "at = datetime.datetime.fromtimestamp(7200, datetime.UTC)\n"
-        "(found,) = samples(sys.argv[1], 'up[1h]', seconds=5, at=at)\nprint(json.dumps([found.metric, found.values]))"
+        "(series,) = samples(sys.argv[1], 'up[1h]', seconds=5, at=at)\n"
+        "print(json.dumps([series.metric, series.values]))"
     )
     assert ask(server.server_port, program) == [{"pod": "a"}, [[1.5, 2.0], [2.5, 3.0]]]
     assert server.asked == ["/api/v1/query?query=up%5B1h%5D&timeout=5s&time=7200.0"]

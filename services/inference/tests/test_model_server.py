@@ -265,12 +265,12 @@ def test_processors_of_the_container(model_python: Path, tmp_path: Path) -> None
 
 def test_threads_of_the_model_do_not_spin(start_words: StartWords, model_python: Path, gate: Path) -> None:
     """Its process has the variables before it loads PyTorch, which reads them once; those of the operator stay."""
-    program = "import model_server.processors as p; found = {}; p.limit_threads(found); print(found['OMP_NUM_THREADS'])"
+    program = "import model_server.processors as p; env = {}; p.limit_threads(env); print(env['OMP_NUM_THREADS'])"
     command = [str(model_python), "-c", program]
     processors = subprocess.run(command, capture_output=True, text=True, check=True, timeout=SECONDS).stdout.strip()
     with start_words():
         variables = json.loads(gate.with_name("threads").read_text())
     assert variables == {"OMP_NUM_THREADS": processors, "OMP_WAIT_POLICY": "passive"}
-    program = "import model_server.processors as p; p.limit_threads(found := {'OMP_NUM_THREADS': '7'}); print(found)"
+    program = "import model_server.processors as p; p.limit_threads(env := {'OMP_NUM_THREADS': '7'}); print(env)"
     done = subprocess.run([str(model_python), "-c", program], capture_output=True, text=True, check=True)
     assert "'OMP_NUM_THREADS': '7'" in done.stdout

@@ -29,9 +29,9 @@ async def pods(field_selector, **options): calls.append(field_selector); return 
 async def main():
     api = SimpleNamespace(list_node=nodes, list_pod_for_all_namespaces=pods)
     of = free.with_free(lambda _: given["profiles"], given["accelerators"])
-    found = [await of(SimpleNamespace(api=api)) for _ in range(2)]
-    assert found[0] == found[1]
-    print(json.dumps({"descriptions": [one["description"] for one in found[0]], "calls": calls}))
+    pages = [await of(SimpleNamespace(api=api)) for _ in range(2)]
+    assert pages[0] == pages[1]
+    print(json.dumps({"descriptions": [profile["description"] for profile in pages[0]], "calls": calls}))
 asyncio.run(main())
 """
 

@@ -150,8 +150,9 @@ template, url = json.load(sys.stdin)
 configuration = client.Configuration(host=url)
 async def main():
     async with client.ApiClient(configuration) as api:
-        found = Reservations(template, {}, {})
-        await found.compare(client.CoreV1Api(api), ["research"], "jupyterhub", datetime.now(UTC) + timedelta(minutes=5))
+        reservations = Reservations(template, {}, {})
+        later = datetime.now(UTC) + timedelta(minutes=5)
+        await reservations.compare(client.CoreV1Api(api), ["research"], "jupyterhub", later)
 asyncio.run(main())
 """
 
@@ -273,7 +274,7 @@ class Server:
         self.name, self.orm_spawner = name, SimpleNamespace()
     _queue = []
     def _running(self):
-        return [one for one in servers if one not in self._queue]
+        return [server for server in servers if server not in self._queue]
 
 polls, order = {}, []
 

@@ -418,8 +418,8 @@ for token in ("of-before-the-rotation", "of-now-and-long-enough"):
     service.new_api_token(token, note="from config", generated=False)
 own = user.new_api_token()
 assert remove_former(db, ["of-now-and-long-enough"]) == 1
-found = [orm.APIToken.find(db, t) for t in ("of-before-the-rotation", "of-now-and-long-enough", own)]
-assert [one is not None for one in found] == [False, True, True], found
+rows = [orm.APIToken.find(db, t) for t in ("of-before-the-rotation", "of-now-and-long-enough", own)]
+assert [row is not None for row in rows] == [False, True, True], rows
 """
 
 

@@ -25,17 +25,17 @@ const api = (kind, apiKey) => {
   return new (ModelsApi || DatasetsApi)(new Configuration({ basePath: BASE, apiKey }));
 };
 (async () => {
-  const found = {};
+  const output = {};
   for (const [kind, method, parameters] of JSON.parse(CALLS)) {
-    found[method] = await api(kind, TOKEN)[method](parameters);
+    output[method] = await api(kind, TOKEN)[method](parameters);
   }
   // the errors that the clients' types describe
   const refused = await api("models", TOKEN).getModelInferenceServer({ modelId: process.env.MODEL }).catch((e) => e);
-  found.inference = clients.models.RespModelServerErrorFromJSON(await refused.json());
-  found.server = await api("models", process.env.MEMBER).getModelInferenceServer({ modelId: process.env.MODEL });
+  output.inference = clients.models.RespModelServerErrorFromJSON(await refused.json());
+  output.server = await api("models", process.env.MEMBER).getModelInferenceServer({ modelId: process.env.MODEL });
   const without = await api("datasets").listDatasets().catch((e) => e);
-  found.unauthorized = [without.status, clients.datasets.RespErrorFromJSON(await without.json())];
-  console.log(JSON.stringify(found));
+  output.unauthorized = [without.status, clients.datasets.RespErrorFromJSON(await without.json())];
+  console.log(JSON.stringify(output));
 })();
 """
 Holds = Callable[[dict[str, Any]], bool]

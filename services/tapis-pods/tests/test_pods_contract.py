@@ -32,54 +32,54 @@ t, other, image = client("ALICE"), client("EVE"), os.environ["IMAGE"]
 networking = {"default": {"protocol": "http", "port": 8000}}
 made = t.pods.create_pod(pod_id="web1", image=image, networking=networking, description="a server",
                          environment_variables={"A": "b"}, resources={"mem_limit": 512}, status_requested="OFF")
-found = {"made": [made.pod_id, made.status, made.networking.default.url, made.resources.mem_limit]}
+output = {"made": [made.pod_id, made.status, made.networking.default.url, made.resources.mem_limit]}
 chosen = {"gpus": 1, "gpu_minimum_utilization": 5, "gpu_idle_seconds": 900, "mem_limit": 512}
 idle = other.pods.create_pod(pod_id="idle1", image=image, resources=chosen, status_requested="OFF").resources
-found["idle"] = [idle.gpus, idle.gpu_minimum_utilization, idle.gpu_idle_seconds]
-found["list"] = [pod.pod_id for pod in t.pods.list_pods()]
-found["updated"] = t.pods.update_pod(pod_id="web1", description="changed").description
-found["permissions"] = t.pods.set_pod_permission(pod_id="web1", user="bob", level="USER").permissions
-found["revoked"] = t.pods.delete_pod_permission(pod_id="web1", user="bob").permissions
-found["started"] = t.pods.start_pod(pod_id="web1").status
-found["restarted"] = t.pods.restart_pod(pod_id="web1").status_requested
-found["stopped"] = t.pods.stop_pod(pod_id="web1").status_requested
-found["logs"] = t.pods.get_pod_logs(pod_id="web1").action_logs[0][-16:]
-found["credentials"] = t.pods.get_pod_credentials(pod_id="web1").user_username
-found["twice"] = error(t.pods.create_pod, pod_id="web1", image=image)
-found["image"] = error(t.pods.create_pod, pod_id="web2", image="docker.io/library/none")
-found["other"] = error(other.pods.get_pod, pod_id="web1")
-found["deleted"] = t.pods.delete_pod(pod_id="web1")["status"]
-found["gone"] = error(t.pods.get_pod, pod_id="web1")
+output["idle"] = [idle.gpus, idle.gpu_minimum_utilization, idle.gpu_idle_seconds]
+output["list"] = [pod.pod_id for pod in t.pods.list_pods()]
+output["updated"] = t.pods.update_pod(pod_id="web1", description="changed").description
+output["permissions"] = t.pods.set_pod_permission(pod_id="web1", user="bob", level="USER").permissions
+output["revoked"] = t.pods.delete_pod_permission(pod_id="web1", user="bob").permissions
+output["started"] = t.pods.start_pod(pod_id="web1").status
+output["restarted"] = t.pods.restart_pod(pod_id="web1").status_requested
+output["stopped"] = t.pods.stop_pod(pod_id="web1").status_requested
+output["logs"] = t.pods.get_pod_logs(pod_id="web1").action_logs[0][-16:]
+output["credentials"] = t.pods.get_pod_credentials(pod_id="web1").user_username
+output["twice"] = error(t.pods.create_pod, pod_id="web1", image=image)
+output["image"] = error(t.pods.create_pod, pod_id="web2", image="docker.io/library/none")
+output["other"] = error(other.pods.get_pod, pod_id="web1")
+output["deleted"] = t.pods.delete_pod(pod_id="web1")["status"]
+output["gone"] = error(t.pods.get_pod, pod_id="web1")
 t.pods.add_template(template_id="server", description="ours")
 definition = {"image": image, "command": ["serve"], "networking": {"default": {"port": 8000}}}
 tag = t.pods.add_template_tag(template_id="server", pod_definition=definition, commit_message="first", tag="v1")
-found["tag"] = [tag.template_id, tag.tag, tag.pod_definition.command]
+output["tag"] = [tag.template_id, tag.tag, tag.pod_definition.command]
 made = t.pods.create_pod(pod_id="web3", template="server:v1")
-found["of"] = [made.image == image, made.command, made.template.startswith("server:v1@")]
-found["derived"] = t.pods.get_derived_pod(pod_id="web3").command
-found["newest"] = t.pods.restart_pod(pod_id="web3", grab_latest_template_tag=True).status_requested
+output["of"] = [made.image == image, made.command, made.template.startswith("server:v1@")]
+output["derived"] = t.pods.get_derived_pod(pod_id="web3").command
+output["newest"] = t.pods.restart_pod(pod_id="web3", grab_latest_template_tag=True).status_requested
 saved = t.pods.save_pod_as_template_tag(pod_id_net="web3", template_id="saved", commit_message="from a pod")
-found["saved"] = [saved.template_id, saved.tag]
-found["templates"] = [one.template_id for one in t.pods.list_templates()]
-found["tags"] = [len(t.pods.list_template_tags(template_id="server", full=False)),
-                 len(t.pods.get_template_tag(template_id="server", tag_id="v1")),
-                 sorted(vars(t.pods.list_templates_and_tags()))]
-found["changed"] = [t.pods.update_template(template_id="server", description="new").description,
-                    t.pods.get_template(template_id="server").description]
-found["shared"] = [t.pods.set_template_permission(template_id="server", user="bob", level="READ").permissions,
-                   t.pods.delete_template_permission(template_id="server", user="bob").permissions,
-                   t.pods.get_template_permissions(template_id="server").permissions]
-found["hidden"] = error(other.pods.get_template, template_id="server")
-found["templates gone"] = t.pods.delete_template(template_id="server")["status"]
+output["saved"] = [saved.template_id, saved.tag]
+output["templates"] = [template.template_id for template in t.pods.list_templates()]
+output["tags"] = [len(t.pods.list_template_tags(template_id="server", full=False)),
+                  len(t.pods.get_template_tag(template_id="server", tag_id="v1")),
+                  sorted(vars(t.pods.list_templates_and_tags()))]
+output["changed"] = [t.pods.update_template(template_id="server", description="new").description,
+                     t.pods.get_template(template_id="server").description]
+output["shared"] = [t.pods.set_template_permission(template_id="server", user="bob", level="READ").permissions,
+                    t.pods.delete_template_permission(template_id="server", user="bob").permissions,
+                    t.pods.get_template_permissions(template_id="server").permissions]
+output["hidden"] = error(other.pods.get_template, template_id="server")
+output["templates gone"] = t.pods.delete_template(template_id="server")["status"]
 pia = client("PIA")
-found["added"] = [pia.pods.add_image(image="nginx").image,
-                  len(pia.pods.add_images(request_body=[{"image": "redis"}], skip_duplicates=True))]
-found["images"] = [one.image for one in t.pods.get_images()]
-found["one image"] = t.pods.get_image(image_id="docker.io/library/nginx").tenants
-found["removed"] = pia.pods.delete_image(image_id="docker.io/library/nginx")["status"]
-found["no admin"] = error(t.pods.add_image, image="nginx")
-found["exec"] = error(t.pods.exec_pod_commands, pod_id="web3", commands=["id"])
-print(json.dumps(found))
+output["added"] = [pia.pods.add_image(image="nginx").image,
+                   len(pia.pods.add_images(request_body=[{"image": "redis"}], skip_duplicates=True))]
+output["images"] = [entry.image for entry in t.pods.get_images()]
+output["one image"] = t.pods.get_image(image_id="docker.io/library/nginx").tenants
+output["removed"] = pia.pods.delete_image(image_id="docker.io/library/nginx")["status"]
+output["no admin"] = error(t.pods.add_image, image="nginx")
+output["exec"] = error(t.pods.exec_pod_commands, pod_id="web3", commands=["id"])
+print(json.dumps(output))
 """
 
 
@@ -138,35 +138,35 @@ from tapipy.tapis import Tapis
 
 t = Tapis(base_url=os.environ["URL"], tenant_id="lab", access_token=os.environ["ALICE"])
 made = t.pods.create_volume(volume_id="data1", description="d")
-found = {"made": [made.volume_id, made.status], "list": [one.volume_id for one in t.pods.list_volumes()]}
-found["uploaded"] = t.pods.upload_to_volume(volume_id="data1", path="sub/file.txt", file=b"content")
-found["stream"] = t.pods.upload_to_volume(volume_id="data1", path="other.txt", file=io.BytesIO(b"other"))
-found["files"] = [(one.path, one.size) for one in t.pods.list_volume_files(volume_id="data1")]
-found["contents"] = t.pods.get_volume_contents(volume_id="data1", path="sub/file.txt").decode()
-found["zip"] = t.pods.get_volume_contents(volume_id="data1", path="sub", zip=True)[:2].decode()
-found["updated"] = t.pods.update_volume(volume_id="data1", description="e").description
-found["permissions"] = t.pods.set_volume_permission(volume_id="data1", user="bob", level="READ").permissions
-found["shown"] = t.pods.get_volume_permissions(volume_id="data1").permissions
-found["revoked"] = t.pods.delete_volume_permission(volume_id="data1", user="bob").permissions
+output = {"made": [made.volume_id, made.status], "list": [volume.volume_id for volume in t.pods.list_volumes()]}
+output["uploaded"] = t.pods.upload_to_volume(volume_id="data1", path="sub/file.txt", file=b"content")
+output["stream"] = t.pods.upload_to_volume(volume_id="data1", path="other.txt", file=io.BytesIO(b"other"))
+output["files"] = [(file.path, file.size) for file in t.pods.list_volume_files(volume_id="data1")]
+output["contents"] = t.pods.get_volume_contents(volume_id="data1", path="sub/file.txt").decode()
+output["zip"] = t.pods.get_volume_contents(volume_id="data1", path="sub", zip=True)[:2].decode()
+output["updated"] = t.pods.update_volume(volume_id="data1", description="e").description
+output["permissions"] = t.pods.set_volume_permission(volume_id="data1", user="bob", level="READ").permissions
+output["shown"] = t.pods.get_volume_permissions(volume_id="data1").permissions
+output["revoked"] = t.pods.delete_volume_permission(volume_id="data1", user="bob").permissions
 made = t.pods.create_snapshot(snapshot_id="copy1", source_volume_id="data1", source_volume_path="sub")
 deadline = time.monotonic() + 60
 while t.pods.get_snapshot(snapshot_id="copy1").status != "AVAILABLE":
     assert time.monotonic() < deadline, "the snapshot is not made"
     time.sleep(0.1)
-found["copied"] = [(one.path, one.size) for one in t.pods.list_snapshot_files(snapshot_id="copy1")]
-found["copy"] = t.pods.get_snapshot_contents(snapshot_id="copy1", path="file.txt").decode()
-found["snapshots"] = [one.snapshot_id for one in t.pods.list_snapshots()]
-found["snapshot"] = t.pods.update_snapshot(snapshot_id="copy1", description="e").description
+output["copied"] = [(file.path, file.size) for file in t.pods.list_snapshot_files(snapshot_id="copy1")]
+output["copy"] = t.pods.get_snapshot_contents(snapshot_id="copy1", path="file.txt").decode()
+output["snapshots"] = [snapshot.snapshot_id for snapshot in t.pods.list_snapshots()]
+output["snapshot"] = t.pods.update_snapshot(snapshot_id="copy1", description="e").description
 mounts = {"data1": {"type": "tapisvolume", "mount_path": "/data"}}
 pod = t.pods.create_pod(pod_id="web1", image=os.environ["IMAGE"], volume_mounts=mounts, status_requested="OFF")
-found["pod"] = pod.volume_mounts.data1.mount_path
+output["pod"] = pod.volume_mounts.data1.mount_path
 try:
     t.pods.delete_volume(volume_id="data1")
 except errors.BaseTapyException as error:
-    found["kept"] = "mounted by web1" in error.message
+    output["kept"] = "mounted by web1" in error.message
 t.pods.delete_pod(pod_id="web1")
-found["deleted"] = t.pods.delete_snapshot(snapshot_id="copy1")["status"]
-print(json.dumps(found))
+output["deleted"] = t.pods.delete_snapshot(snapshot_id="copy1")["status"]
+print(json.dumps(output))
 """
 
 

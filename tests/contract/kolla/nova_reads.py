@@ -35,9 +35,9 @@ for card, device_type in cards.items():
         takes.append(card)
 requests = {}
 for name, specs in flavors.items():
-    found = request.get_pci_requests_from_flavor(objects.Flavor(extra_specs=specs)).requests
+    pci_requests = request.get_pci_requests_from_flavor(objects.Flavor(extra_specs=specs)).requests
     requests[name] = sorted(
-        [r.count, r.spec[0]["vendor_id"], r.spec[0]["product_id"], r.spec[0]["dev_type"]] for r in found
+        [r.count, r.spec[0]["vendor_id"], r.spec[0]["product_id"], r.spec[0]["dev_type"]] for r in pci_requests
     )
 classes = {
     c.__name__ for c in filters.HostFilterHandler().get_matching_classes(CONF.filter_scheduler.available_filters)

@@ -1,4 +1,4 @@
-"""With OpenStack's Python: the real placement allocates all cards of a host; prints what it found, and how fast.
+"""With OpenStack's Python: the real placement allocates all cards of a host; prints what it answered, and how fast.
 
 Arguments: a placement.conf; a directory for the database; number of hosts; number of cards of each.
 """
@@ -61,9 +61,9 @@ for number in range(hosts):
 # as nova asks for one instance with all cards of a host, a group for each; but for the limit, which is applied at last
 groups = "".join(f"&resources{number}={CARD}:1" for number in range(1, cards + 1))
 begin = time.monotonic()
-found = ask("GET", f"/allocation_candidates?resources=VCPU:8,MEMORY_MB:4096{groups}&group_policy=none")
+answer = ask("GET", f"/allocation_candidates?resources=VCPU:8,MEMORY_MB:4096{groups}&group_policy=none")
 seconds = time.monotonic() - begin
-requests = found["allocation_requests"]
-roots = {p["root_provider_uuid"] for p in found["provider_summaries"].values()}
+requests = answer["allocation_requests"]
+roots = {p["root_provider_uuid"] for p in answer["provider_summaries"].values()}
 whole = [r for r in requests if sum(CARD in a["resources"] for a in r["allocations"].values()) == cards]
 json.dump({"candidates": len(requests), "whole": len(whole), "hosts": len(roots), "seconds": seconds}, sys.stdout)

@@ -166,11 +166,11 @@ def test_added_fields_are_drift_and_are_removed(
     monkeypatch.setattr("strata.drift.platform.deployed_releases", lambda _: [all_releases(site)["added", "added"]])
     monkeypatch.setattr("strata.drift.platform.secrets_drift", lambda *_: [])
 
-    def found() -> list[tuple[str, str]]:
+    def differences() -> list[tuple[str, str]]:
         return [(d.property, d.found) for d in release_drift(site, [all_releases(site)["added", "added"]])]
 
     try:
-        assert found() == []
+        assert differences() == []
         before = json.loads(api_server.kubectl("get", name, namespace, "--output=json"))
         api_server.kubectl("set", "env", name, namespace, "THEIRS=secret", "OURS=2")
         api_server.kubectl("annotate", name, namespace, "example.org/note=x")
@@ -178,14 +178,14 @@ def test_added_fields_are_drift_and_are_removed(
         api_server.kubectl("patch", name, namespace, "--type=json", f"--patch={json.dumps(command)}")
         api_server.kubectl("rollout", "restart", name, namespace)
         at = "spec.template.spec.containers[main]"
-        assert sorted(found()) == [
+        assert sorted(differences()) == [
             ("metadata.annotations.example.org/note", "added by kubectl-annotate"),
             (f"{at}.command", "added by kubectl-patch"),
             (f"{at}.env[OURS].value", "2"),
             (f"{at}.env[THEIRS]", "added by kubectl-set"),
         ]
         assert len(repair_releases(site)) == 4
-        assert found() == []
+        assert differences() == []
         after = json.loads(api_server.kubectl("get", name, namespace, "--output=json"))
         assert "annotations" in after["spec"]["template"]["metadata"], "the restart stays"
         assert after["spec"]["template"]["spec"] == before["spec"]["template"]["spec"]
@@ -194,6 +194,6 @@ def test_added_fields_are_drift_and_are_removed(
         api_server.kubectl("delete", name, namespace)
         api_server.kubectl("create", namespace, "--filename", str(chart / "deployment.json"))
         repair_releases(site)
-        assert found() == []
+        assert differences() == []
     finally:
         api_server.helm("uninstall", "added", *where)

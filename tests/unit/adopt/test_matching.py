@@ -23,7 +23,7 @@ def creation(kind: str, name: str, /, **inputs: Any) -> Creation:
     return Creation(TYPES[kind], name, inputs)
 
 
-def found(
+def matched(
     creations: Sequence[Creation], objects: Mapping[str, Sequence[CloudObject]], chosen: Mapping[str, str] | None = None
 ) -> dict[str, tuple[str, ...]]:
     """KIND/NAME to the ids that could be meant."""
@@ -48,10 +48,10 @@ def test_a_port_is_the_servers_whatever_its_name() -> None:
         "port": [port("p1", device_id="s1"), port("p2", "worker-1"), port("p3", device_id="s1", network_id="n2")],
     }
     # whatever the order in which the program creates them
-    assert found([WORKER_PORT, WORKER, NETWORK], objects)["port/worker-1"] == ("p1",)
+    assert matched([WORKER_PORT, WORKER, NETWORK], objects)["port/worker-1"] == ("p1",)
     without = {**objects, "instance": []}
-    assert found([NETWORK, WORKER, WORKER_PORT], without)["port/worker-1"] == ("p2",)
-    assert found([NETWORK, WORKER, WORKER_PORT], {**objects, "network": []})["port/worker-1"] == ()
+    assert matched([NETWORK, WORKER, WORKER_PORT], without)["port/worker-1"] == ("p2",)
+    assert matched([NETWORK, WORKER, WORKER_PORT], {**objects, "network": []})["port/worker-1"] == ()
 
 
 def test_a_name_that_two_objects_have_is_ambiguous_until_one_is_chosen() -> None:
@@ -63,13 +63,16 @@ def test_a_name_that_two_objects_have_is_ambiguous_until_one_is_chosen() -> None
         ],
     }
     creations = [NETWORK, creation("subnet", "campus", name="campus", cidr="10.79.0.0/24")]
-    assert found(creations, objects) == {"network/campus": ("n1", "n2"), "subnet/campus": ()}
-    assert found(creations, objects, {"network/campus": "n3"}) == {"network/campus": ("n3",), "subnet/campus": ("b3",)}
+    assert matched(creations, objects) == {"network/campus": ("n1", "n2"), "subnet/campus": ()}
+    assert matched(creations, objects, {"network/campus": "n3"}) == {
+        "network/campus": ("n3",),
+        "subnet/campus": ("b3",),
+    }
 
 
 def test_a_choice_must_name_something_missing_in_the_state() -> None:
     with pytest.raises(UserError, match="--map instance/worker-2: the state has it, or site campus has none") as raised:
-        found([NETWORK, WORKER], {}, {"instance/worker-2": "s1"})
+        matched([NETWORK, WORKER], {}, {"instance/worker-2": "s1"})
     assert "instance/worker-1" in str(raised.value.fix)
 
 
@@ -100,8 +103,8 @@ def test_a_rule_is_known_by_what_it_allows() -> None:
         ],
     }
     key = "security-group-rule/kine-kine-kube_control_plane"
-    assert found([*groups, rule], objects)[key] == ("r1",)
-    assert found([*groups, rule], {**objects, "security-group": objects["security-group"][:1]})[key] == ()
+    assert matched([*groups, rule], objects)[key] == ("r1",)
+    assert matched([*groups, rule], {**objects, "security-group": objects["security-group"][:1]})[key] == ()
 
 
 def test_a_floating_ip_is_the_ports_or_one_that_the_site_described() -> None:
@@ -115,9 +118,9 @@ def test_a_floating_ip_is_the_ports_or_one_that_the_site_described() -> None:
             CloudObject("f2", "", {"port_id": None, "description": "campus: worker-1"}),
         ],
     }
-    assert found(creations, objects)["floating-ip/worker-1"] == ("f2",)
+    assert matched(creations, objects)["floating-ip/worker-1"] == ("f2",)
     bound = CloudObject("f3", "", {"port_id": "p1", "description": ""})
-    assert found(creations, {**objects, "floating-ip": [*objects["floating-ip"], bound]})["floating-ip/worker-1"] == (
+    assert matched(creations, {**objects, "floating-ip": [*objects["floating-ip"], bound]})["floating-ip/worker-1"] == (
         "f3",
     )
 
@@ -138,7 +141,7 @@ def test_a_routers_interface_is_its_port_in_the_subnet() -> None:
             port("p3", device_id="r1", device_owner="network:router_interface", fixed_ips=[{"subnet_id": "b2"}]),
         ],
     }
-    assert found(creations, objects)["router-interface/router-campus"] == ("p2",)
+    assert matched(creations, objects)["router-interface/router-campus"] == ("p2",)
 
 
 def test_kinds_come_after_those_that_they_refer_to() -> None:

@@ -63,14 +63,14 @@ class FakeSession:
 
 
 class Quiet:
-    """A progress that keeps what it is reported."""
+    """A progress that stores its messages."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.messages: list[str] = []
 
     def update(self, text: str) -> None:
-        """Keeps it."""
-        self.told.append(text)
+        """Stores it."""
+        self.messages.append(text)
 
 
 def then_good(*first: int | Exception) -> Iterator[int | Exception]:
@@ -117,7 +117,7 @@ def test_a_node_that_still_sends_to_a_pod_that_went_is_waited_for(
     session = FakeSession(then_good(200, bad, 200, 200, 200, bad))
     progress = wait(monkeypatch, session)
     assert clock.now == 1.0
-    assert progress.told[0].startswith("waiting for https://ml-hub.lab.test/healthz: ")
+    assert progress.messages[0].startswith("waiting for https://ml-hub.lab.test/healthz: ")
 
 
 def test_a_service_without_a_path_may_have_no_page(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +141,7 @@ def test_nothing_is_asked_while_a_pod_ends(clock: Clock, monkeypatch: pytest.Mon
     monkeypatch.setattr(service_readiness, "kubectl_json", pods)
     progress = wait(monkeypatch, FakeSession(then_good()))
     assert clock.now == 1.0
-    assert progress.told == [
+    assert progress.messages == [
         "waiting for ml-hub-0 to end",
         "waiting for the API server: unreachable: refused",
     ]

@@ -62,7 +62,7 @@ def site(text: str = METAL, **changes: object) -> Site:
 
 
 @pytest.fixture
-def found(tmp_path: Path, problems_of: Problems) -> Callable[..., Sequence[Problem]]:
+def problems_with(tmp_path: Path, problems_of: Problems) -> Callable[..., Sequence[Problem]]:
     """The problems of the site with words replaced."""
 
     def read(*edits: tuple[str, str], text: str = METAL) -> Sequence[Problem]:
@@ -76,8 +76,8 @@ def found(tmp_path: Path, problems_of: Problems) -> Callable[..., Sequence[Probl
     return read
 
 
-def test_the_site_is_right(found: Callable[..., Sequence[Problem]]) -> None:
-    assert found() == ()
+def test_the_site_is_right(problems_with: Callable[..., Sequence[Problem]]) -> None:
+    assert problems_with() == ()
 
 
 def test_a_site_has_the_built_in_kinds_and_its_own() -> None:
@@ -167,9 +167,9 @@ CASES: dict[str, tuple[str, str, str, str, str]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_each_error_is_reported_at_its_key(case: str, found: Callable[..., Sequence[Problem]]) -> None:
+def test_each_error_is_reported_at_its_key(case: str, problems_with: Callable[..., Sequence[Problem]]) -> None:
     old, new, key, why, fix = CASES[case]
-    problems = [p for p in found((old, new)) if p.key.startswith("accelerator_kinds")]
+    problems = [p for p in problems_with((old, new)) if p.key.startswith("accelerator_kinds")]
     assert [p.key for p in problems] == [f"accelerator_kinds{key}"], [str(p) for p in problems]
     assert why in problems[0].why
     assert fix in problems[0].fix
@@ -177,9 +177,11 @@ def test_each_error_is_reported_at_its_key(case: str, found: Callable[..., Seque
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if not c.startswith("name ") or c == "name in capitals"])
-def test_an_error_in_a_description_makes_no_others_up(case: str, found: Callable[..., Sequence[Problem]]) -> None:
+def test_an_error_in_a_description_makes_no_others_up(
+    case: str, problems_with: Callable[..., Sequence[Problem]]
+) -> None:
     old, new, *_ = CASES[case]
-    assert [p.key.partition("[")[0] for p in found((old, new))] == ["accelerator_kinds"]
+    assert [p.key.partition("[")[0] for p in problems_with((old, new))] == ["accelerator_kinds"]
 
 
 @pytest.mark.parametrize(
@@ -192,41 +194,41 @@ def test_an_error_in_a_description_makes_no_others_up(case: str, found: Callable
     ids=["misspelt", "another key", "missing"],
 )
 def test_kinds_of_a_misspelt_key_are_not_reported(
-    edit: tuple[str, str], fix: str | None, found: Callable[..., Sequence[Problem]]
+    edit: tuple[str, str], fix: str | None, problems_with: Callable[..., Sequence[Problem]]
 ) -> None:
-    problems = found(edit)
+    problems = problems_with(edit)
     if fix is None:
         assert {p.key.rpartition(".")[2] for p in problems} >= {"a10", "mi300x"}
     else:
         assert [(p.key, p.fix) for p in problems] == [("accelerator_kind", fix)]
 
 
-def test_kinds_of_a_misplaced_key_are_not_reported(found: Callable[..., Sequence[Problem]]) -> None:
+def test_kinds_of_a_misplaced_key_are_not_reported(problems_with: Callable[..., Sequence[Problem]]) -> None:
     start, end = METAL.index("accelerator_kinds:"), METAL.index("access:")
     below = "".join(f"  {line}\n" for line in METAL[start:end].splitlines())
-    problems = found(text=METAL[:start] + METAL[end:].replace("hosts:\n", f"hosts:\n{below}"))
+    problems = problems_with(text=METAL[:start] + METAL[end:].replace("hosts:\n", f"hosts:\n{below}"))
     assert [(p.key, p.fix) for p in problems] == [("hosts.accelerator_kinds", "begin its line without indentation")]
 
 
-def test_the_same_identifiers_twice_are_reported(found: Callable[..., Sequence[Problem]]) -> None:
-    (problem,) = found((A10, A10 + A10.replace("name: a10", "name: a10-again")))
+def test_the_same_identifiers_twice_are_reported(problems_with: Callable[..., Sequence[Problem]]) -> None:
+    (problem,) = problems_with((A10, A10 + A10.replace("name: a10", "name: a10-again")))
     assert (problem.key, problem.why.split(" (")[0]) == ("accelerator_kinds[1].product_id", "duplicate: 10de:2236")
 
 
-def test_the_fix_for_an_unknown_kind_works(found: Callable[..., Sequence[Problem]]) -> None:
+def test_the_fix_for_an_unknown_kind_works(problems_with: Callable[..., Sequence[Problem]]) -> None:
     start, end = METAL.index("accelerator_kinds:"), METAL.index("access:")
     text = METAL[:start] + METAL[end:].replace("{mi300x: 8}", "{v100: 8}").replace(", mi300x: 8", "")
-    problems = found(text=text)
+    problems = problems_with(text=text)
     assert {p.key.rpartition(".")[2] for p in problems} == {"a10"}
     assert all("`lspci -nn`" in p.fix for p in problems)
     line = re.search(r"accelerator_kinds: \[\{.*\}\]", problems[0].fix)
     assert line is not None
     assert line[0] == EXAMPLE
-    assert found(text=f"{text}{line[0]}\n") == ()
+    assert problems_with(text=f"{text}{line[0]}\n") == ()
 
 
-def test_another_spelling_of_a_described_kind_is_suggested(found: Callable[..., Sequence[Problem]]) -> None:
-    (problem,) = found(("accelerators: {a10: 2, v100: 1}", "accelerators: {A10: 2, a10: 2, v100: 1}"))
+def test_another_spelling_of_a_described_kind_is_suggested(problems_with: Callable[..., Sequence[Problem]]) -> None:
+    (problem,) = problems_with(("accelerators: {a10: 2, v100: 1}", "accelerators: {A10: 2, a10: 2, v100: 1}"))
     assert problem.fix == "did you mean a10?"
 
 

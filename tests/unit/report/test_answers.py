@@ -64,7 +64,7 @@ def test_a_stopped_process_does_not_respond(protocol: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("protocol", "asks", "says", "answered"),
+    ("protocol", "query", "reply", "answered"),
     [
         ("http", b"HEAD / HTTP/1.0\r\n\r\n", b"HTTP/1.0 401 Unauthorized\r\n\r\n", "yes"),
         ("http", b"HEAD / HTTP/1.0\r\n\r\n", b"SSH-2.0-OpenSSH_9.2\r\n", "no"),
@@ -74,16 +74,16 @@ def test_a_stopped_process_does_not_respond(protocol: str) -> None:
         ("nfs", answer_probe.NFS_NULL, b"", "no"),
     ],
 )
-def test_a_service_answers_in_its_protocol(protocol: str, asks: bytes, says: bytes, answered: str) -> None:
+def test_a_service_answers_in_its_protocol(protocol: str, query: bytes, reply: bytes, answered: str) -> None:
     heard: list[bytes] = []
 
     def answer(connection: socket.socket) -> None:
-        heard.append(connection.recv(len(asks)))
-        connection.sendall(says)
+        heard.append(connection.recv(len(query)))
+        connection.sendall(reply)
 
     with server(answer) as port:
         assert probe(port, protocol) == [["answer", str(port), answered]]
-    assert heard == [asks]
+    assert heard == [query]
 
 
 def test_the_certificate_that_a_service_shows_has_an_end(tmp_path: Path) -> None:

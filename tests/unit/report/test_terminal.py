@@ -104,13 +104,13 @@ def _controlling(terminal: int) -> None:
 def _read_until(descriptor: int, expected: bytes) -> bytes:
     seen = b""
 
-    def found() -> bool:
+    def arrived() -> bool:
         nonlocal seen
         if select.select([descriptor], [], [], 0)[0]:
             seen += os.read(descriptor, 65536)
         return expected in seen
 
-    eventually(found, 120, f"{expected!r} in the terminal", pause=0.05)
+    eventually(arrived, 120, f"{expected!r} in the terminal", pause=0.05)
     return seen
 
 

@@ -142,34 +142,34 @@ def test_a_hypervisor_of_two_kinds_is_in_both_aggregates() -> None:
     model = model_of("cnaf")
     kinds = {"server-1": ("t4", "rtx5000"), "server-2": ("a30", "a100", "u50", "u250")}
 
-    def found(missing: str = "") -> Any:
+    def openstack(missing: str = "") -> Any:
         listed = [(host, kind) for host, held in kinds.items() for kind in held if kind != missing]
         own = [SimpleNamespace(metadata={"gpu": kind}, hosts=[host]) for host, kind in listed]
         others = SimpleNamespace(metadata={"availability_zone": "nova"}, hosts=["server-1", "elsewhere"])
         return SimpleNamespace(compute=SimpleNamespace(aggregates=lambda: [*own, others]))
 
-    cloud_checks.test_aggregates_keep_kinds_apart(found(), model)
+    cloud_checks.test_aggregates_keep_kinds_apart(openstack(), model)
     with pytest.raises(AssertionError, match="server-1"):
-        cloud_checks.test_aggregates_keep_kinds_apart(found("t4"), model)
+        cloud_checks.test_aggregates_keep_kinds_apart(openstack("t4"), model)
     kinds["server-2"] += ("t4",)
     with pytest.raises(AssertionError, match="server-2"):
-        cloud_checks.test_aggregates_keep_kinds_apart(found(), model)
+        cloud_checks.test_aggregates_keep_kinds_apart(openstack(), model)
 
 
 def test_hypervisors_may_have_more_than_site_yaml_counts_on() -> None:
     """Real memory is not a round number, and dedicated CPUs are of a resource class of their own."""
     model = model_of("tacc")
 
-    def found(memory: int) -> Any:
+    def openstack(memory: int) -> Any:
         listed = [SimpleNamespace(name=h.name, id=h.name, state="up", status="enabled") for h in model.hypervisors]
         inventories = {"VCPU": {"total": 8}, "PCPU": {"total": 88}, "MEMORY_MB": {"total": memory}}
         answer = SimpleNamespace(json=lambda: {"inventories": inventories})
         compute = SimpleNamespace(hypervisors=lambda **_: listed)
         return SimpleNamespace(compute=compute, placement=SimpleNamespace(get=lambda _: answer))
 
-    cloud_checks.test_hypervisors_are_up(found(393_217), model)
+    cloud_checks.test_hypervisors_are_up(openstack(393_217), model)
     with pytest.raises(AssertionError, match=r"c01 has 386000 MiB, site\.yaml counts on 393216 MiB"):
-        cloud_checks.test_hypervisors_are_up(found(386_000), model)
+        cloud_checks.test_hypervisors_are_up(openstack(386_000), model)
 
 
 def test_the_api_is_asked_with_the_clouds_ca() -> None:

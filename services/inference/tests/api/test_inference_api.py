@@ -36,8 +36,8 @@ messages = [{"role": "user", "content": "one two three"}]
 stream = client.chat.completions.create(model=model, messages=messages, stream=True)
 chunks = list(stream)
 by_path = InferenceClient(model=f"{url}/models/{model}", token=token)
-found = {
-    "models": [one.id for one in client.models.list()],
+output = {
+    "models": [model.id for model in client.models.list()],
     "model": client.models.retrieve(model).id,
     "completion": client.completions.create(model=model, prompt="one two").choices[0].text,
     "chat": client.chat.completions.create(model=model, messages=messages).choices[0].message.content,
@@ -50,8 +50,8 @@ found = {
 try:
     client.completions.create(model="teaching/words", prompt="one")
 except openai.APIStatusError as error:
-    found["foreign"] = [type(error).__name__, error.response.json()["status"]]
-print(json.dumps(found))
+    output["foreign"] = [type(error).__name__, error.response.json()["status"]]
+print(json.dumps(output))
 """
 
 
