@@ -52,7 +52,7 @@ def passthrough_variables(
 
 def _machines(site: Site) -> Iterator[tuple[Machine, Hypervisor | None]]:
     """Those with the role, each with the cloud's hypervisor of its name."""
-    hypervisors = {one.name: one for one in (site.cloud.hypervisors if site.cloud else ())}
+    hypervisors = {hypervisor.name: hypervisor for hypervisor in (site.cloud.hypervisors if site.cloud else ())}
     for machine in site.hosts.machines:
         if "pci_passthrough" in machine.roles:
             yield machine, hypervisors.get(machine.name)

@@ -96,12 +96,12 @@ class ProtectedResources(Outputs):
     def without_cluster(self) -> ProtectedResources:
         """After the cluster was reset: its namespaces are gone, and its control planes have nothing to lose."""
         kept = []
-        for one in self.kept:
-            roles = [role for role in one.detail.split(", ") if role != CONTROL_PLANE]
-            if one.kind == "host" and roles:
-                kept.append(one.model_copy(update={"detail": ", ".join(roles)}))
-            elif one.kind != "host" and LAYERS[one.kind] != "platform":
-                kept.append(one)
+        for entry in self.kept:
+            roles = [role for role in entry.detail.split(", ") if role != CONTROL_PLANE]
+            if entry.kind == "host" and roles:
+                kept.append(entry.model_copy(update={"detail": ", ".join(roles)}))
+            elif entry.kind != "host" and LAYERS[entry.kind] != "platform":
+                kept.append(entry)
         return ProtectedResources(kept=tuple(kept), removing=self.removing)
 
 

@@ -75,14 +75,16 @@ class SmallNova:
         self.instances.append(instance)
         return instance
 
-    def begin(self, one: Instance, task: str, during: str, **then: Any) -> None:
+    def begin(self, instance: Instance, task: str, during: str, **then: Any) -> None:
         """Starts a task of an instance, with a status; `then` is what it leaves."""
-        one.task, one.status, one.polls, one.then = task, during, POLLS, then
+        instance.task, instance.status, instance.polls, instance.then = task, during, POLLS, then
 
     @property
     def writes(self) -> list[tuple[str, Any]]:
         """Names or hosts that were written to, each with the body."""
-        names = {one.id: one.name for one in self.instances} | {s["id"]: s["host"] for s in self.services.values()}
+        names = {instance.id: instance.name for instance in self.instances} | {
+            s["id"]: s["host"] for s in self.services.values()
+        }
         return [(names[r.path.split("/")[2]], r.body) for r in self.requests if r.method != "GET"]
 
     def _other(self, host: str) -> str:
@@ -90,38 +92,38 @@ class SmallNova:
         free = [name for name, s in self.services.items() if (s["status"], s["state"]) == ("enabled", "up")]
         return next((name for name in free if name != host), host)
 
-    def _shown(self, one: Instance) -> dict[str, Any]:
-        extra = {"pci_passthrough:alias": one.alias} if one.alias else {}
+    def _shown(self, instance: Instance) -> dict[str, Any]:
+        extra = {"pci_passthrough:alias": instance.alias} if instance.alias else {}
         return {
-            "id": one.id,
-            "name": one.name,
-            "status": one.status,
-            "OS-EXT-STS:task_state": one.task,
-            "OS-EXT-SRV-ATTR:host": one.host,
+            "id": instance.id,
+            "name": instance.name,
+            "status": instance.status,
+            "OS-EXT-STS:task_state": instance.task,
+            "OS-EXT-SRV-ATTR:host": instance.host,
             "flavor": {"original_name": "m1", "vcpus": 1, "ram": 1, "disk": 1, "extra_specs": extra},
         }
 
-    def _poll(self, one: Instance) -> None:
-        one.polls -= 1
-        if one.task is not None and one.polls <= 0:
-            one.task, left = None, one.host
-            for key, value in one.then.items():
-                setattr(one, key, value)
-            if one.host != left and not any(other.host == left for other in self.instances):
+    def _poll(self, instance: Instance) -> None:
+        instance.polls -= 1
+        if instance.task is not None and instance.polls <= 0:
+            instance.task, left = None, instance.host
+            for key, value in instance.then.items():
+                setattr(instance, key, value)
+            if instance.host != left and not any(other.host == left for other in self.instances):
                 self.emptied(left)
 
-    def _action(self, one: Instance, body: dict[str, Any]) -> tuple[int, Any]:
-        before, to = one.status, one.host if one.stays else self._other(one.host)
-        if one.refused:
+    def _action(self, instance: Instance, body: dict[str, Any]) -> tuple[int, Any]:
+        before, to = instance.status, instance.host if instance.stays else self._other(instance.host)
+        if instance.refused:
             return 400, {"badRequest": {"code": 400, "message": "No valid host was found."}}
-        if one.task is not None:
-            return 409, {"conflictingRequest": {"code": 409, "message": f"task_state {one.task}"}}
-        if "os-migrateLive" in body and before in ("ACTIVE", "PAUSED") and not one.alias:
-            self.begin(one, "migrating", "MIGRATING", host=to, status=before)
+        if instance.task is not None:
+            return 409, {"conflictingRequest": {"code": 409, "message": f"task_state {instance.task}"}}
+        if "os-migrateLive" in body and before in ("ACTIVE", "PAUSED") and not instance.alias:
+            self.begin(instance, "migrating", "MIGRATING", host=to, status=before)
         elif "migrate" in body and before in ("ACTIVE", "SHUTOFF"):
-            self.begin(one, "resize_prep", "RESIZE", host=to, status=before if one.stays else "VERIFY_RESIZE")
+            self.begin(instance, "resize_prep", "RESIZE", host=to, status=before if instance.stays else "VERIFY_RESIZE")
         elif "confirmResize" in body and before == "VERIFY_RESIZE":
-            self.begin(one, "resize_confirming", "VERIFY_RESIZE", status="SHUTOFF")
+            self.begin(instance, "resize_confirming", "VERIFY_RESIZE", status="SHUTOFF")
         else:
             return 409, {"conflictingRequest": {"code": 409, "message": f"{list(body)} in {before}"}}
         return (204 if "confirmResize" in body else 202), None
@@ -136,19 +138,23 @@ class SmallNova:
             case "GET", ["os-services"]:
                 return 200, {"services": list(self.services.values())}
             case "PUT", ["os-services", identifier]:
-                service = next(one for one in self.services.values() if one["id"] == identifier)
+                service = next(service for service in self.services.values() if service["id"] == identifier)
                 service |= {"disabled_reason": None, **request.body}
                 return 200, {"service": service}
             case "GET", ["servers", "detail"]:
-                shown = [self._shown(one) for one in self.instances if one.host == request.query.get("host")]
+                shown = [
+                    self._shown(instance) for instance in self.instances if instance.host == request.query.get("host")
+                ]
                 return 200, {"servers": shown}
             case "GET", ["servers", identifier]:
-                for one in self.instances:
-                    if one.id == identifier:
-                        self._poll(one)
-                        return 200, {"server": self._shown(one)}
+                for instance in self.instances:
+                    if instance.id == identifier:
+                        self._poll(instance)
+                        return 200, {"server": self._shown(instance)}
             case "POST", ["servers", identifier, "action"]:
-                return self._action(next(one for one in self.instances if one.id == identifier), request.body)
+                return self._action(
+                    next(instance for instance in self.instances if instance.id == identifier), request.body
+                )
             case "GET", ["os-migrations"]:
                 keys = ("source_compute", "status", "migration_type")
                 return 200, {
@@ -169,8 +175,8 @@ def serve(nova: SmallNova) -> Iterator[SmallNova]:
             sent = Request(
                 self.command, split.path, version, dict(parse_qsl(split.query)), json.loads(raw) if raw else None
             )
-            status, found = nova.answer(sent)
-            text = b"" if found is None else json.dumps(found).encode()
+            status, answer = nova.answer(sent)
+            text = b"" if answer is None else json.dumps(answer).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(text)))

@@ -28,8 +28,8 @@ COLD = [{"migrate": None}, {"confirmResize": None}]
 def nova(monkeypatch: pytest.MonkeyPatch) -> Iterator[SmallNova]:
     """Two hypervisors; gpu01 is to be emptied."""
     monkeypatch.setattr(module, "POLL_SECONDS", 0.0)
-    with serve(SmallNova("gpu01", "c01")) as found:
-        yield found
+    with serve(SmallNova("gpu01", "c01")) as small_nova:
+        yield small_nova
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_instances_leave_and_nova_accepts_the_requests(
     drain(connection, "gpu01", Silent())
     off = [("off", body) for body in COLD]
     assert nova.writes == [("gpu01", DISABLED), ("running", LIVE), *off, ("paused", LIVE)]
-    assert {one.name: one.status for one in nova.instances if one.host == "c01"} == {
+    assert {instance.name: instance.status for instance in nova.instances if instance.host == "c01"} == {
         **{"running": "ACTIVE", "off": "SHUTOFF", "paused": "PAUSED", "elsewhere": "ACTIVE"}
     }
     confirm_migrated(connection, "gpu01")
@@ -117,29 +117,31 @@ def test_an_interrupted_drain_resumes(nova: SmallNova, connection: Connection) -
     leaving = nova.add(Instance("leaving", "gpu01"))
     nova.begin(leaving, "migrating", "MIGRATING", host="c01", status="ACTIVE")
     for name, kind in (("moved", "migration"), ("resized", "resize")):
-        one = nova.add(Instance(name, "c01", status="VERIFY_RESIZE"))
+        instance = nova.add(Instance(name, "c01", status="VERIFY_RESIZE"))
         nova.migrations.append(
             {
                 "source_compute": "gpu01",
                 "status": "finished",
                 "migration_type": kind,
-                "instance_uuid": one.id,
-                "uuid": one.id,
+                "instance_uuid": instance.id,
+                "uuid": instance.id,
             }
         )
     confirm_migrated(connection, "gpu01")
     drain(connection, "gpu01", Silent())
     assert nova.writes == [("moved", COLD[1])]
-    assert {one.name: one.host for one in nova.instances} == dict.fromkeys(("leaving", "moved", "resized"), "c01")
+    assert {instance.name: instance.host for instance in nova.instances} == dict.fromkeys(
+        ("leaving", "moved", "resized"), "c01"
+    )
 
 
 def test_a_task_without_an_end_is_named(
     nova: SmallNova, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MIGRATION_SECONDS", 0)
-    one = nova.add(Instance("slow", "gpu01"))
-    nova.begin(one, "migrating", "MIGRATING")
-    one.polls = 1000
+    instance = nova.add(Instance("slow", "gpu01"))
+    nova.begin(instance, "migrating", "MIGRATING")
+    instance.polls = 1000
     with pytest.raises(UserError, match="slow is still in the task migrating"):
         drain(connection, "gpu01", Silent())
 

@@ -148,7 +148,7 @@ def test_hypervisors_are_emptied_rebooted_and_enabled_one_after_the_other(contex
         second.refused = False
         assert run(context, tmp_path, always) > 0
         # gpu01 takes the instances of gpu02 as soon as it is back
-        assert {one.name: one.host for one in nova.instances} == {"first": "gpu01", "second": "gpu01"}
+        assert {instance.name: instance.host for instance in nova.instances} == {"first": "gpu01", "second": "gpu01"}
         assert {s["status"] for s in nova.services.values()} == {"enabled"}
     assert rebooted_hosts(context)["gpu02"]
     assert is_done(context)

@@ -58,7 +58,7 @@ def check_nova(rendering: Rendering, python: Path) -> None:
         assert configuration["placement"] == [True, service == "nova-compute"]
     for host, addresses in chosen.items():
         # a card of the same kind that stays with the host, or that nothing uses
-        for address, expected in (*((one, True) for one in addresses), (UNUSED, False)):
+        for address, expected in (*((chosen, True) for chosen in addresses), (UNUSED, False)):
             configuration = read_nova(python, rendering.file(host, "nova-compute", "nova.conf"), site, address)
             assert bool(configuration["takes"]) == expected, f"{host}: {address}"
     for hypervisor in cloud.hypervisors:

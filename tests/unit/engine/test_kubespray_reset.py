@@ -102,7 +102,7 @@ def test_the_cluster_leaves_the_nodes_and_the_state(site: Site) -> None:
     assert site.pulumi == [("stack", "rm", "--yes", "--force")]
     assert [outputs.load(site.paths) for outputs in (Record, ClusterOutputs, MachineNodes)] == [None] * 3
     assert not site.paths.kubeconfig.exists()
-    kept = {one.key: one.detail for one in ProtectedResources.of(site.paths).kept}
+    kept = {entry.key: entry.detail for entry in ProtectedResources.of(site.paths).kept}
     assert kept == {"host/calit2-storage": "nfs_server", "database/keycloak": ""}
     assert "Not in the site file, and left as they are: calit2-old" in done.output
     assert "the cluster of nautilus is reset" in done.output

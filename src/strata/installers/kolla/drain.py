@@ -28,7 +28,7 @@ START_SECONDS = 900
 
 def compute_services(connection: Connection) -> dict[str, Service]:
     """nova's compute service of each hypervisor, by the host's name."""
-    return {str(one.host): one for one in connection.compute.services(binary="nova-compute")}
+    return {str(service.host): service for service in connection.compute.services(binary="nova-compute")}
 
 
 def servers_on(connection: Connection, host: str) -> list[Server]:
@@ -54,15 +54,15 @@ def require_movable(connection: Connection, host: str, why: str, again: str) -> 
     """
     servers = servers_on(connection, host)
     start = f"{host} needs a reboot ({why}); its configuration is written."
-    if staying := [f"{one.name} ({one.id}) {reason}" for one in servers if (reason := _obstacle(one))]:
+    if staying := [f"{server.name} ({server.id}) {reason}" for server in servers if (reason := _obstacle(server))]:
         raise UserError(
             f"PCI passthrough: {start} Instances on it cannot be migrated: {'; '.join(staying)}",
             fix="delete these instances, or shut them down: nova migrates instances that are shut off if another "
             f"hypervisor has what they need. Then {again}",
         )
     services = compute_services(connection).items()
-    others = [name for name, one in services if name != host and (one.status, one.state) == ("enabled", "up")]
-    names = [str(one.name) for one in servers]
+    others = [name for name, other in services if name != host and (other.status, other.state) == ("enabled", "up")]
+    names = [str(server.name) for server in servers]
     if names and not others:
         raise UserError(
             f"PCI passthrough: {start} No other hypervisor is enabled and up, which could take {', '.join(names)}",

@@ -154,7 +154,7 @@ def _prepare(
 def _used(connection: Connection, hosts: Iterable[str], progress: Progress) -> set[str]:
     """Hypervisors that must not be rebooted as they are: nova starts instances on them, or has some on them."""
     progress.update("checking which hypervisors run instances")
-    services, found = compute_services(connection), set()
+    services, used = compute_services(connection), set()
     for host in hosts:
         service = services.get(host)
         if service is None:
@@ -168,8 +168,8 @@ def _used(connection: Connection, hosts: Iterable[str], progress: Progress) -> s
         if service.disabled_reason == REASON:
             confirm_migrated(connection, host)
         if service.status != "disabled" or servers_on(connection, host):
-            found.add(host)
-    return found
+            used.add(host)
+    return used
 
 
 def _play(

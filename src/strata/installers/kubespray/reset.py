@@ -41,9 +41,9 @@ def resettable(context: SiteContext) -> tuple[tuple[Host, ...], list[str]]:
             fix=f"to install one, `strata up {context.site.name}`",
             see="kubespray-failed",
         )
-    found = nodes(context.site, context.cloud_outputs)
-    known = {host.name for host in found}
-    return found, [name for name in done.nodes if name not in known]
+    hosts = nodes(context.site, context.cloud_outputs)
+    known = {host.name for host in hosts}
+    return hosts, [name for name in done.nodes if name not in known]
 
 
 def reset(context: SiteContext, progress: Progress) -> int:

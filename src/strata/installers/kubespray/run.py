@@ -48,9 +48,9 @@ def require_kubespray(context: SiteContext) -> None:
     """
     cluster = context.site.cluster
     if cluster is None or cluster.installer != PROGRAM:
-        found = None if cluster is None else cluster.installer
+        installer = None if cluster is None else cluster.installer
         raise UserError(
-            f"{context.site_file}: cluster.installer = {found}: Kubespray does not install this cluster",
+            f"{context.site_file}: cluster.installer = {installer}: Kubespray does not install this cluster",
             fix="installer: kubespray with datastore: etcd, or `strata up`",
             see="kubespray-failed",
         )

@@ -256,8 +256,8 @@ def one_too_many(cloud: Connection, model: Cloud, servers: dict[str, Any], boot_
     try:
         # whoever made an existing flavor placed its instances otherwise
         aggregate = None if declared.existing else declared.aggregate
-        wanted = FlavorArgs(name, 1, 64, 1, {kind: max(free.values()) + 1}, aggregate)
-        cloud.compute.create_flavor_extra_specs(flavor, wanted.extra_specs())
+        too_many = FlavorArgs(name, 1, 64, 1, {kind: max(free.values()) + 1}, aggregate)
+        cloud.compute.create_flavor_extra_specs(flavor, too_many.extra_specs())
         yield flavor
     finally:
         cloud.compute.delete_flavor(flavor)
