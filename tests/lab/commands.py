@@ -65,9 +65,11 @@ def accounted(context: SiteContext, begin: datetime) -> dict[str, Any]:
     return answer
 
 
-def up(file: Path, *options: str, environment: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """Brings the site up as the file states; must succeed. Prints how long it took."""
-    done = strata("up", file, "--no-verify", "--json", *options, environment=environment)
+def up(
+    file: Path, *options: str, environment: Mapping[str, str] | None = None, seconds: float = SECONDS
+) -> dict[str, Any]:
+    """Brings the site up as the file states; must succeed. Prints how long it took. Arguments as of `strata`."""
+    done = strata("up", file, "--no-verify", "--json", *options, environment=environment, seconds=seconds)
     assert done.returncode == 0, done.stderr or done.stdout
     summary: dict[str, Any] = json.loads(done.stdout)
     print(f"up {' '.join((file.parent.name, *options))}: {summary['seconds']:.0f} s, {summary['changed']} changed")

@@ -30,6 +30,8 @@ NAME = "kubespray-rehearsal"
 GATEWAY = "198.18.14.1"
 NODES = ("control-1", "worker-1")
 JOINING = {"name": "worker-2", "address": "198.18.14.22", "roles": ["kube_node"]}
+UP_SECONDS = 2700.0
+"""Of one `up` with Kubespray, beside other work: minutes for each node."""
 CHECKSUMS = {
     "kubelet": "kubelet_binary_checksum",
     "kubectl": "kubectl_binary_checksum",
@@ -122,7 +124,7 @@ class Rehearsal:
 
     def up(self, *options: str) -> dict[str, Any]:
         """Brings the site up."""
-        return up(self.file, "--no-verify", *options, environment=self.environment)
+        return up(self.file, *options, environment=self.environment, seconds=UP_SECONDS)
 
     def drifted(self) -> list[str]:
         """The objects that `strata status` calls drifted."""
