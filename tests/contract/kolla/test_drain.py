@@ -68,7 +68,7 @@ def test_instances_leave_and_nova_accepts_the_requests(
     }
     confirm_migrated(connection, "gpu01")
     enable(connection, "gpu01", Silent())
-    sent = [found for request in nova.requests if (found := schema_of(request))]
+    sent = [schema for request in nova.requests if (schema := schema_of(request))]
     assert {name for name, *_ in sent} == {
         *("os-migrateLive", "migrate", "confirmResize", "PUT os-services"),
         *("GET os-services", "GET servers/detail", "GET os-migrations"),

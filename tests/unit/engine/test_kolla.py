@@ -147,6 +147,6 @@ def test_a_hypervisor_is_emptied_only_if_the_operator_allowed_it(
 
     monkeypatch.setattr(steps, "run_passthrough", run)
     for approval in (None, Approval(frozenset({"cic-gpu01"})), Approval(everything=True)):
-        found = up_steps(tacc, KollaLifecycle(tacc), [Layer.CLOUD], approval=approval)
-        next(step for step in found if step.name == "PCI passthrough").run(Silent())
+        planned = up_steps(tacc, KollaLifecycle(tacc), [Layer.CLOUD], approval=approval)
+        next(step for step in planned if step.name == "PCI passthrough").run(Silent())
     assert allowed == [False, False, True]
