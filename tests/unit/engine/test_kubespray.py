@@ -174,6 +174,17 @@ def test_what_follows_from_the_site_file(tacc: SiteContext) -> None:
     assert [runtime["name"] for runtime in gpu["containerd_additional_runtimes"]] == ["nvidia"]
 
 
+@pytest.mark.parametrize(("plugin", "tries"), [("routes", 0), ("calico", None)])
+def test_a_new_control_plane_is_not_ready_before_its_pod_network(
+    plugin: str, tries: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With `routes`, Strata's role follows Kubespray; without retries, Ansible does not evaluate the condition."""
+    context = deployed(tmp_path, monkeypatch, f"  kubespray: {{network_plugin: {plugin}}}\n  gpu_nodes:")
+    write_configuration(context)
+    variables = load(inventory_directory(context.paths) / VARIABLES)
+    assert variables.get("control_plane_node_become_ready_tries") == tries
+
+
 def test_the_ports_of_control_planes_let_the_virtual_address_through(tacc: SiteContext) -> None:
     pods = str(tacc.site.cluster.pod_network) if tacc.site.cluster else ""
     assert further_networks(tacc.site, ("kube_control_plane",)) == (pods, "10.10.0.5")

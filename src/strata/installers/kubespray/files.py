@@ -152,6 +152,9 @@ def _variables(site: Site, outputs: CloudOutputs | None) -> dict[str, object]:
         "kubeconfig_localhost": True,
         "containerd_registries_mirrors": _registries(site, outputs, section),
     }
+    if section.network_plugin == "routes":
+        # the role pod_network follows: Kubespray must not wait until a new control plane is ready
+        variables["control_plane_node_become_ready_tries"] = 0
     variables |= _virtual_address(site, outputs) | _images(site, outputs, section) | _login(site, outputs)
     if section.files_url is not None:
         variables |= {variable: f"{section.files_url.rstrip('/')}/{folder}" for variable, folder in DOWNLOADS.items()}
