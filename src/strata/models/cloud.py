@@ -250,6 +250,11 @@ class Cloud(Model):
         return self.deployment == "existing"
 
     @property
+    def configures_nova(self) -> bool:
+        """Whether Strata configures nova on its hypervisors; others do so in an existing cloud."""
+        return self.deployment != "existing"
+
+    @property
     def on_deployment_host(self) -> bool:
         """Whether its instances run on the deployment host itself, so that no other host can manage them."""
         return self.deployment == "lab"

@@ -75,7 +75,7 @@ def _passed_cards(site: Site) -> bool:
 def _counted_cards(site: Site) -> bool:
     """Whether Strata configures nova on hypervisors with cards."""
     cloud = site.cloud
-    return cloud is not None and cloud.deployment != "existing" and any(h.accelerators for h in cloud.hypervisors)
+    return cloud is not None and cloud.configures_nova and any(h.accelerators for h in cloud.hypervisors)
 
 
 def _known_plugin(site: Site) -> bool:
