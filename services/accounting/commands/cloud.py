@@ -11,13 +11,13 @@ from openstack.connection import Connection as Cloud
 from openstack.exceptions import SDKException, raise_from_response
 
 from strata.access.openstack import connect
+from strata.cloud.flavor_cards import ALIAS
 from strata.errors import UserError
 from strata.models.cloud import Cloud as CloudModel
 from strata.site.context import SiteContext
 from strata_services.accounting.commands.connection import Connection
 
 SOURCE = "nova"
-ALIASES = "pci_passthrough:alias"
 FIRST = timedelta(days=365)
 """How far back the first collection goes; nova forgets instances when its operator archives deleted rows."""
 OVERLAP = timedelta(days=1)
@@ -57,7 +57,7 @@ def collect_instances(context: SiteContext, connection: Connection) -> int:
         with connect(context) as cloud:
             usages, projects = read_usages(cloud, context.site.cloud, {"start": _text(since), "end": _text(at)})
             flavors = cloud.compute.flavors(details=True, is_public=None, get_extra_specs=True)
-            aliases = {str(flavor.name): str((flavor.extra_specs or {}).get(ALIASES, "")) for flavor in flavors}
+            aliases = {str(flavor.name): str((flavor.extra_specs or {}).get(ALIAS, "")) for flavor in flavors}
     except SDKException as error:
         raise UserError(f"the cloud does not respond: {error}", fix=f"strata status {context.site.name}") from None
     instances = list(read_usage(usages, aliases, projects))

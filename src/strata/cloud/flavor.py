@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_openstack as openstack
 
+from strata.cloud.flavor_cards import ALIAS
+
 GPU_KEY = "gpu"
 """Metadata key of aggregates that flavors ask for."""
 WITHOUT = "none"
@@ -42,7 +44,7 @@ class FlavorArgs:
         kinds = sorted(self.accelerators)
         specs = {} if self.aggregate is None else {f"aggregate_instance_extra_specs:{GPU_KEY}": self.aggregate}
         if kinds:
-            specs["pci_passthrough:alias"] = ",".join(f"{kind}:{self.accelerators[kind]}" for kind in kinds)
+            specs[ALIAS] = ",".join(f"{kind}:{self.accelerators[kind]}" for kind in kinds)
         return specs | self.placement
 
 

@@ -8,8 +8,14 @@ from collections.abc import Iterable, Mapping
 from strata.models.accelerator_catalogue import Accelerator
 
 ALIAS = "pci_passthrough:alias"
+"""Extra spec of flavors with PCI devices."""
 RESOURCE_CLASS = "CUSTOM_PCI_"
 """Prefix of the resource class that nova gives PCI devices in placement, before vendor and product."""
+
+
+def resource_class(card: Accelerator) -> str:
+    """Resource class of a kind of card in placement."""
+    return f"{RESOURCE_CLASS}{card.vendor_id}_{card.product_id}".upper()
 
 
 def flavor_cards(
@@ -24,7 +30,7 @@ def flavor_cards(
     """
     kinds = list(kinds)
     by_alias = {aliases.get(card.kind, card.kind).lower(): card.kind for card in kinds}
-    by_class = {f"{RESOURCE_CLASS}{card.vendor_id}_{card.product_id}".upper(): card.kind for card in kinds}
+    by_class = {resource_class(card): card.kind for card in kinds}
     counts: Counter[str] = Counter()
     for entry in filter(None, (part.strip() for part in extra_specs.get(ALIAS, "").split(","))):
         alias, _, count = entry.partition(":")

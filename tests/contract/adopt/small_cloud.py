@@ -17,6 +17,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from strata_bench.https_server import in_background
+
 from .small_cinder import SmallCinder
 from .small_neutron import Answer, Query, SmallNeutron, Thing
 
@@ -427,12 +429,6 @@ def serve(cloud: SmallCloud) -> Iterator[SmallCloud]:
         def log_message(self, *_: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with in_background(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
         cloud.url = f"http://127.0.0.1:{server.server_address[1]}"
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield cloud
-        finally:
-            server.shutdown()
-            thread.join()
+        yield cloud

@@ -6,7 +6,6 @@ test_drain.py has nova's own schemas check what it was sent.
 from __future__ import annotations
 
 import json
-import threading
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +13,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
+
+from strata_bench.https_server import in_background
 
 MICROVERSION = "2.100"
 POLLS = 2
@@ -188,12 +189,6 @@ def serve(nova: SmallNova) -> Iterator[SmallNova]:
         def log_message(self, *_: object) -> None:
             """Nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    with in_background(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as server:
         nova.url = f"http://127.0.0.1:{server.server_address[1]}"
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        try:
-            yield nova
-        finally:
-            server.shutdown()
-            thread.join()
+        yield nova

@@ -15,6 +15,8 @@ from strata.errors import UserError
 from strata.progress import Progress
 from strata.site.context import SiteContext
 
+STOP_POD_NETWORK = "systemctl disable --now network-policies pod-network"
+"""The units of the role pod_network, which ask the API server; no installer knows them."""
 DRAIN_SECONDS = 180
 """How long pods may take to end, their disruption budgets included."""
 ANSWER_SECONDS = 90.0
@@ -161,7 +163,7 @@ def _reset(context: SiteContext, name: str) -> None:
     if address is None:
         return
     command = (
-        "systemctl disable --now kubelet; systemctl disable --now network-policies pod-network; "
+        f"systemctl disable --now kubelet; {STOP_POD_NETWORK}; "
         "kubeadm reset --force >/dev/null 2>&1; rm -rf /etc/cni/net.d /etc/kubernetes"
     )
     with suppress(Unreachable):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from strata.cloud.flavor_cards import ALIAS
 from strata.errors import UserError
 from strata.progress import Progress
 
@@ -17,8 +18,6 @@ REASON = "Strata: PCI passthrough"
 """Reason for which a compute service is disabled; one with another reason is not Strata's to enable."""
 LIVE, COLD = ("ACTIVE", "PAUSED"), ("SHUTOFF",)
 """Statuses in which nova migrates an instance."""
-ALIAS = "pci_passthrough:alias"
-"""Extra spec of flavors with PCI devices."""
 POLL_SECONDS = 2.0
 MIGRATION_SECONDS = 4 * 3600
 """How long one instance may take; nova itself aborts a live migration without an end, by the size of the instance."""

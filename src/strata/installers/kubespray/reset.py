@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from strata.access.ssh import Unreachable, run_ssh, wait_for_ssh
 from strata.drift.program_state import ProgramState
 from strata.engine import playbook_state
+from strata.engine.changes.drain import STOP_POD_NETWORK
 from strata.engine.machine_nodes import MachineNodes
 from strata.errors import UserError
 from strata.installers.kubespray.baseline import forget_nodes
@@ -22,9 +23,6 @@ from strata.site.host_list import Host
 from strata.site.installer_facts import POD_NETWORK, runs_role
 from strata.site.outputs import ClusterOutputs
 from strata.stacks import pulumi
-
-STOP_POD_NETWORK = "systemctl disable --now network-policies pod-network"
-"""The units of the role pod_network, which ask the API server; Kubespray does not know them."""
 
 
 def resettable(context: SiteContext) -> tuple[tuple[Host, ...], list[str]]:

@@ -14,7 +14,7 @@ import testinfra
 from strata.cloud.arguments import flavor_arguments
 from strata.cloud.card_placement import countable_kind
 from strata.cloud.flavor import GPU_KEY, WITHOUT, FlavorArgs
-from strata.cloud.flavor_cards import flavor_cards
+from strata.cloud.flavor_cards import flavor_cards, resource_class
 from strata.models.cloud import Cloud
 from strata.models.compute import Flavor, Instance
 from strata.models.site import Site
@@ -208,7 +208,7 @@ def test_placement_counts_the_cards_of_instances(
     cloud: Connection, site: Site, model: Cloud, servers: dict[str, Any]
 ) -> None:
     """Placement has each card of the hypervisors, and counts for each instance the cards that its flavor requests."""
-    classes = {kind: f"CUSTOM_PCI_{card.pci_id.replace(':', '_').upper()}" for kind, card in site.accelerators.items()}
+    classes = {kind: resource_class(card) for kind, card in site.accelerators.items()}
 
     def cards(resources: Mapping[str, int]) -> Counter[str]:
         return Counter({name: count for name, count in resources.items() if name in classes.values()})
