@@ -7,9 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from strata_bench.api_server import ApiServer
+from strata_bench.services import PostgreSQL
 from strata_bench.waiting import eventually
 
 from .conftest import BESIDE_PODS, DOMAIN, Change, StartReconciler
@@ -278,15 +277,27 @@ def test_a_pod_is_stopped_when_nothing_of_it_runs_and_starts_again_when_it_is_go
         assert before["metadata"]["uid"] != after["metadata"]["uid"]
 
 
-@pytest.mark.nightly  # events of an earlier test's pods in the other tenant can wake it, too
 def test_what_changes_in_one_tenant_is_compared_there_alone(
-    alice: User, start_reconciler: StartReconciler, kubelet: Kubelet, api_server: ApiServer, user: Callable[..., User]
+    alice: User,
+    start_reconciler: StartReconciler,
+    kubelet: Kubelet,
+    api_server: ApiServer,
+    postgresql: PostgreSQL,
+    user: Callable[..., User],
 ) -> None:
+    begin = postgresql.sql("SELECT now()")
+
+    def listens() -> bool:
+        sessions = f"FROM pg_stat_activity WHERE query = 'LISTEN pods' AND backend_start > '{begin}'"
+        return postgresql.sql(f"SELECT count(*) {sessions}") == "1"  # of this test
+
     def stray() -> bool:
         return "pods-stray" in {item["metadata"]["name"] for item in objects(api_server, "services", "teaching")}
 
     labels = "app.kubernetes.io/managed-by=strata-pods,strata.dev/pod=stray"
     with start_reconciler(resync_seconds=60):
+        # once it listens it compares all tenants, to miss nothing
+        eventually(listens, SECONDS, "the reconciler listens for requests")
         alice.create("first")
         alice.wait("first", "AVAILABLE")
         api_server.kubectl("-n", "teaching", "create", "service", "clusterip", "pods-stray", "--tcp=80")
