@@ -20,17 +20,17 @@ func TestRecordedLocksAreThoseGranted(t *testing.T) {
 			for at := start; at <= end; at++ {
 				model[at] = kind
 			}
-			found := [size]uint32{}
+			recorded := [size]uint32{}
 			for _, r := range owner.held {
 				for at := r.start; at <= r.end; at++ {
-					if found[at] != 0 {
+					if recorded[at] != 0 {
 						t.Fatalf("byte %d is recorded twice: %v", at, owner.held)
 					}
-					found[at] = r.kind
+					recorded[at] = r.kind
 				}
 			}
-			if found != model {
-				t.Fatalf("recorded %v, granted %v", found, model)
+			if recorded != model {
+				t.Fatalf("recorded %v, granted %v", recorded, model)
 			}
 		}
 	}

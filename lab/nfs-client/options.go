@@ -51,48 +51,48 @@ func parseArguments(arguments []string) (source, directory string, words []strin
 
 // parseOptions reads mount options.
 func parseOptions(words []string) (options, error) {
-	found := options{port: 2049, ttl: 3 * time.Second, locks: true}
+	parsed := options{port: 2049, ttl: 3 * time.Second, locks: true}
 	soft, numbers := false, map[string]int{"timeo": 600, "retrans": 3}
 	for _, word := range words {
 		key, value, _ := strings.Cut(word, "=")
-		found.flags |= mountFlags[key]
+		parsed.flags |= mountFlags[key]
 		switch key {
 		case "rw":
-			found.flags &^= syscall.MS_RDONLY
+			parsed.flags &^= syscall.MS_RDONLY
 		case "hard":
 			soft = false
 		case "soft", "softerr":
 			soft = true
 		case "nolock":
-			found.locks = false
+			parsed.locks = false
 		case "local_lock":
-			found.locks = value == "none"
+			parsed.locks = value == "none"
 		case "noac":
-			found.ttl = 0
+			parsed.ttl = 0
 		case "nfsvers", "vers":
 			if !slices.Contains([]string{"4", "4.1", "4.2"}, value) {
-				return found, fmt.Errorf("%s: only NFS 4.1 is supported", word)
+				return parsed, fmt.Errorf("%s: only NFS 4.1 is supported", word)
 			}
 		case "sec":
 			if value != "sys" {
-				return found, fmt.Errorf("%s: only sec=sys is supported", word)
+				return parsed, fmt.Errorf("%s: only sec=sys is supported", word)
 			}
 		case "port", "timeo", "retrans", "actimeo":
 			number, err := strconv.ParseUint(value, 10, 16)
 			if err != nil {
-				return found, fmt.Errorf("%s: not a number from 0 to 65535", word)
+				return parsed, fmt.Errorf("%s: not a number from 0 to 65535", word)
 			}
 			numbers[key] = int(number)
 		}
 	}
 	if port := numbers["port"]; port != 0 {
-		found.port = port
+		parsed.port = port
 	}
 	if seconds, set := numbers["actimeo"]; set {
-		found.ttl = time.Duration(seconds) * time.Second
+		parsed.ttl = time.Duration(seconds) * time.Second
 	}
 	if soft {
-		found.soft = time.Duration(numbers["timeo"]*(numbers["retrans"]+1)) * 100 * time.Millisecond
+		parsed.soft = time.Duration(numbers["timeo"]*(numbers["retrans"]+1)) * 100 * time.Millisecond
 	}
-	return found, nil
+	return parsed, nil
 }

@@ -30,11 +30,11 @@ func TestArgumentsOfMountAndOfTheKubelet(t *testing.T) {
 func TestOptions(t *testing.T) {
 	parsed := func(text string) options {
 		t.Helper()
-		found, err := parseOptions(strings.Split(text, ","))
+		result, err := parseOptions(strings.Split(text, ","))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return found
+		return result
 	}
 	if o := parsed("rw"); o != (options{port: 2049, ttl: 3 * time.Second, locks: true}) {
 		t.Errorf("defaults: %+v", o)

@@ -25,8 +25,8 @@ func (f *nfs) cred(h *fuse.InHeader) cred {
 	if h.Uid == 0 || h.Pid == 0 {
 		return cr
 	}
-	if found, ok := f.groups.Load(h.Pid); ok {
-		if g, ok := found.(cachedGroups); ok && time.Now().Before(g.until) {
+	if cached, ok := f.groups.Load(h.Pid); ok {
+		if g, ok := cached.(cachedGroups); ok && time.Now().Before(g.until) {
 			cr.groups = g.xdr
 			return cr
 		}

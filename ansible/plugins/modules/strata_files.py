@@ -50,7 +50,7 @@ files:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class FileState:
     """Content, mode and owner of a file."""
 
     content: bytes
@@ -59,16 +59,16 @@ class Wanted:
     group: int
 
 
-def read(path: Path) -> Wanted | None:
+def read(path: Path) -> FileState | None:
     """A file as it is, None where there is none."""
     try:
         status = path.stat()
-        return Wanted(path.read_bytes(), status.st_mode & 0o7777, status.st_uid, status.st_gid)
+        return FileState(path.read_bytes(), status.st_mode & 0o7777, status.st_uid, status.st_gid)
     except FileNotFoundError:
         return None
 
 
-def write(path: Path, desired: Wanted, directory_mode: int) -> None:
+def write(path: Path, desired: FileState, directory_mode: int) -> None:
     """Replaces a file in one step; parent directories that it makes get the file's group."""
     missing = [parent for parent in path.parents if not parent.is_dir()]
     for parent in reversed(missing):
@@ -114,7 +114,7 @@ def main() -> None:
             group = grp.getgrnam(file["group"]).gr_gid if file["group"] else os.getegid()
         except KeyError as error:
             module.fail_json(msg=f"{path}: {error.args[0]}")
-        desired = Wanted(file["content"].encode(), int(file["mode"], 8), user, group)
+        desired = FileState(file["content"].encode(), int(file["mode"], 8), user, group)
         before = read(path)
         if before == desired:
             continue

@@ -24,6 +24,6 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{/* Replicas of a model's Deployment: what the API has set last, also through an upgrade; takes (dict "root" $ "name" …). */}}
 {{- define "inference.replicas" -}}
-{{- $found := lookup "apps/v1" "Deployment" .root.Release.Namespace .name -}}
-{{- dig "spec" "replicas" 0 ($found | default dict) -}}
+{{- $deployment := lookup "apps/v1" "Deployment" .root.Release.Namespace .name -}}
+{{- dig "spec" "replicas" 0 ($deployment | default dict) -}}
 {{- end -}}

@@ -75,7 +75,7 @@ spec:
     - to: [{ipBlock: {cidr: 0.0.0.0/0, except: {{ append $private $metadata | toJson }}}}]
     {{- end }}
     {{- if $allow.privateIPs }}
-    - to: [{{ range $index, $one := $private }}{{ if $index }}, {{ end }}{ipBlock: {cidr: {{ $one }}}}{{ end }}]
+    - to: [{{ range $index, $network := $private }}{{ if $index }}, {{ end }}{ipBlock: {cidr: {{ $network }}}}{{ end }}]
     {{- end }}
     {{- if $allow.cloudMetadataServer }}
     - to: [{ipBlock: {cidr: {{ $metadata }}}}]

@@ -3,20 +3,20 @@
 const cards = document.querySelectorAll("#cards .state");
 async function refresh() {
   if (document.hidden) return;
-  let found = { services: [] };
+  let report = { services: [] };
   try {
-    found = await (await fetch("state.json", { cache: "no-store", signal: AbortSignal.timeout(4000) })).json();
+    report = await (await fetch("state.json", { cache: "no-store", signal: AbortSignal.timeout(4000) })).json();
   } catch {
     // the states below become unknown
   }
   cards.forEach((card, index) => {
-    const [state, text] = found.services[index] ?? ["unknown", "State unknown"];
+    const [state, text] = report.services[index] ?? ["unknown", "State unknown"];
     if (card.dataset.state !== state || card.textContent !== text) {
       card.dataset.state = state;
       card.textContent = text;
     }
   });
-  if (found.checked) document.getElementById("checked").textContent = new Date(found.checked * 1000).toLocaleTimeString();
+  if (report.checked) document.getElementById("checked").textContent = new Date(report.checked * 1000).toLocaleTimeString();
 }
 addEventListener("visibilitychange", refresh);
 setInterval(refresh, 5000);

@@ -100,7 +100,7 @@ async def _page(request: Request, repository: Repository, serving: Serving | Non
         "repository.html",
         serving.conversation.status if serving else 200,
         kind=repository.kind,
-        found=repository,
+        repository=repository,
         card=card,
         no_card=no_card,
         files=await _files(request, repository),

@@ -4,16 +4,16 @@ const PERIOD = 3000;
 const live = () => document.querySelectorAll("[data-live]");
 async function refresh() {
   if (document.hidden) return;
-  let found;
+  let page;
   try {
     const response = await fetch(location.href, { cache: "no-store", signal: AbortSignal.timeout(10000) });
     if (!response.ok) return;
-    found = new DOMParser().parseFromString(await response.text(), "text/html");
+    page = new DOMParser().parseFromString(await response.text(), "text/html");
   } catch {
     return; // the next one may be answered
   }
   for (const element of live()) {
-    const newer = found.getElementById(element.id);
+    const newer = page.getElementById(element.id);
     if (newer === null || newer.innerHTML === element.innerHTML) continue;
     const focus = element.contains(document.activeElement) ? document.activeElement.id : "";
     element.innerHTML = newer.innerHTML;

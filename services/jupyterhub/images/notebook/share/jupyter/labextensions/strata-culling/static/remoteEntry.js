@@ -126,8 +126,8 @@
     function answered(answer) {
       stop = { ...answer, at: new Date(Date.now() + answer.seconds * SECOND) };
       over = false;
-      const told = [tellToken(stop.batch, stop.home), home(stop.full ?? undefined)];
-      const longest = told.includes(true) ? WARNING_PAUSE : LONGEST_PAUSE;
+      const urgent = [tellToken(stop.batch, stop.home), home(stop.full ?? undefined)];
+      const longest = urgent.includes(true) ? WARNING_PAUSE : LONGEST_PAUSE;
       if (stop.seconds > stop.warning) {
         clear();
         return Math.min(stop.seconds - stop.warning, longest) + 1;
