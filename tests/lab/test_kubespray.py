@@ -45,8 +45,10 @@ CHECKSUMS = {
 }
 """Beginning of a download's file name to the variable with its digest: the files may be builds of others."""
 CONTROL_PLANES: list[dict[str, Any]] = [
-    {"name": f"control-{n}", "address": f"198.18.14.1{n + 1}", "roles": ["kube_control_plane"]} for n in (2, 3)
+    {"name": f"control-{n}", "address": f"198.18.14.1{n + 1}", "roles": ["kube_control_plane"]} for n in (2, 3, 4)
 ]
+"""The first two join; the last replaces one of them."""
+MEMBERS = "set -a; . /etc/etcd.env; etcdctl member list"
 LEFTOVERS = ("/etc/kubernetes", "/etc/etcd.env", "/var/lib/etcd", "/usr/local/bin/kubelet", "/etc/cni")
 EVICTION = {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"}
 IN_CONTAINERS: dict[str, Any] = {
@@ -203,6 +205,7 @@ def test_kubespray_installs_repairs_scales_and_removes(rehearsal: Rehearsal) -> 
     _a_stopped_kubelet_is_repaired(rehearsal)
     _a_worker_joins_and_leaves(rehearsal)
     _a_reset_leaves_machines_for_a_new_cluster(rehearsal)
+    _a_lost_control_plane_is_replaced(rehearsal)
 
 
 def _comes_up(rehearsal: Rehearsal) -> None:
@@ -249,9 +252,23 @@ def _a_reset_leaves_machines_for_a_new_cluster(rehearsal: Rehearsal) -> None:
         assert left == "", name
     again = strata("kubespray", rehearsal.file, "--reset", "--yes", environment=rehearsal.environment)
     assert (again.returncode, "there is no cluster to reset" in again.stderr) == (2, True), again.stderr
-    for machine in CONTROL_PLANES:
+    added = CONTROL_PLANES[:2]
+    for machine in added:
         rehearsal.start(machine)
-    rehearsal.edit([*rehearsal.listed(), *CONTROL_PLANES])
+    rehearsal.edit([*rehearsal.listed(), *added])
     rehearsal.up()
     assert rehearsal.nodes() == dict.fromkeys((*NODES, "control-2", "control-3"), True)
+    assert rehearsal.up()["changed"] == 0
+
+
+def _a_lost_control_plane_is_replaced(rehearsal: Rehearsal) -> None:
+    *_, lost, replacement = CONTROL_PLANES
+    rehearsal.machines.lose(lost["name"])
+    rehearsal.start(replacement)
+    others = [machine for machine in rehearsal.listed() if machine["name"] != lost["name"]]
+    rehearsal.edit([*others, replacement])
+    rehearsal.up("--remove", f"host/{lost['name']}")
+    assert rehearsal.nodes() == dict.fromkeys((*NODES, "control-2", replacement["name"]), True)
+    members = rehearsal.machines.run("control-1", "sh", "-c", MEMBERS)
+    assert [address in members for address in (lost["address"], replacement["address"])] == [False, True], members
     assert rehearsal.up()["changed"] == 0
