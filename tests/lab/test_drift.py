@@ -213,7 +213,7 @@ def test_hosts(broken: Broken, lost: str | None, secrets: SecretStore) -> None:
     algorithm = content[3].partition(":")[0]
     desired, changed = (hashlib.new(algorithm, text).hexdigest()[:12] for text in broken.configuration)
     silent = {row for row in drift if row[2] == "SSH"}
-    assert {row[:4] for row in silent} == ({("hosts", lost, "SSH", "answers")} if lost else set())
+    assert {row[:4] for row in silent} == ({("hosts", lost, "SSH", "answers")} if lost else set()), silent
     assert all("No route to host" in row[4] or "timed out" in row[4] for row in silent), silent
     assert drift - silent == {
         ("hosts", f"services-1: {HAPROXY}", "content", f"{algorithm}:{desired}", f"{algorithm}:{changed}"),

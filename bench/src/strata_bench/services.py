@@ -22,21 +22,40 @@ from strata.site.secrets import pki
 
 PORTS = range(20_000, 32_768)
 """Below those that Linux gives to connections: a server that takes seconds to listen finds its port still free."""
-_given: set[int] = set()
+_claims: dict[int, socket.socket] = {}
+"""Abstract sockets with the ports given to this process: no other process is given one of them until it ends."""
 
 
 def free_port() -> int:
-    """A free TCP port of loopback; each only once."""
+    """A free TCP port of loopback; each only once, also among the workers of a test run."""
+    return free_ports(1)
+
+
+def free_ports(count: int) -> int:
+    """The first of as many free TCP ports of loopback in a row, of which none is given twice.
+
+    Args:
+        count: how many.
+    """
     while True:
-        port = random.choice(PORTS)  # noqa: S311  # two workers should not find the same
-        if port in _given:
-            continue
-        try:
-            with socket.create_server(("127.0.0.1", port)):
-                _given.add(port)
-                return port
-        except OSError:
-            continue
+        first = random.choice(PORTS)  # noqa: S311  # which one does not matter
+        if all(map(_claimed, range(first, first + count))):
+            return first
+
+
+def _claimed(port: int) -> bool:
+    """Whether a port was free and is this process's now; nobody listens on it before its server has started."""
+    if port in _claims:
+        return False
+    claim = socket.socket(socket.AF_UNIX)
+    try:
+        claim.bind(f"\0strata-port-{port}")
+        with socket.create_server(("127.0.0.1", port)):
+            _claims[port] = claim
+            return True
+    except OSError:
+        claim.close()
+        return False
 
 
 @functools.cache

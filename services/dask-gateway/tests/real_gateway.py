@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ import yaml
 
 from strata_bench.api_server import ApiServer
 from strata_bench.https_server import answer_json, in_background
-from strata_bench.services import free_port, service_python
+from strata_bench.services import free_ports, service_python
 from strata_bench.waiting import eventually
 from strata_services.dask_gateway.needs import NAME, NAMESPACE
 from strata_services.dask_gateway.service import SERVICE
@@ -75,19 +74,6 @@ class Hub:
         self.url = f"http://127.0.0.1:{server.server_port}/hub/api"
         with in_background(server):
             yield
-
-
-def _three_ports() -> int:
-    """The first of three free ports in a row."""
-    while True:
-        first = free_port()
-        try:
-            for port in (first + 1, first + 2):
-                with socket.socket() as tried:
-                    tried.bind(("127.0.0.1", port))
-        except (OSError, OverflowError):
-            continue
-        return first
 
 
 def until(what: str, condition: Callable[[], Any], log: Path | None = None) -> Any:
@@ -236,7 +222,7 @@ def running(
         _apply(api, directory / f"{tenant}.yaml", charts[tenant], tenant)
     (written,) = (item for item in charts[NAME] if item["kind"] == "ConfigMap")
     settings = json.loads(written["data"]["settings.json"])
-    hub, port = Hub(), _three_ports()
+    hub, port = Hub(), free_ports(3)
     with hub.running():
         settings |= {"port": port, "url": f"http://127.0.0.1:{port}", "serverCheckSeconds": 0.2}
         settings["hub"]["url"] = hub.url
