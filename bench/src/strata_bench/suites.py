@@ -1,13 +1,15 @@
 """pytest plugin for a run in two parts (docs/testing.md): the tests that need no lab, and, alone, the lab's.
 
-The second part's summary has the reports of the first. A failed test of the lab runs once more when its part ends.
+The second part's summary has the reports of the first. A failed test runs once more, alone, when its part ends.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Generator
+import subprocess
+import sys
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from _pytest.runner import runtestprotocol
 from _pytest.terminal import TerminalReporter
 
 MOST_AGAIN = 5
-"""More failures than this are a broken lab, which a second run of each would only take longer to say."""
+"""More failures than this are a broken lab or change, which a second run of each would only take longer to report."""
 FLAKY = "flaky"
 OUTPUTS = "outputs"
 """Property of the report of a flaky test: the file with the outputs of both runs."""
@@ -28,9 +30,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("suites", "runs in two parts (docs/testing.md)")
     group.addoption("--reports-to", type=Path, help="record the reports of this run in a file")
     group.addoption("--reports-from", type=Path, help="count the reports of an earlier part in this run's summary")
-    group.addoption(
-        "--flaky-to", type=Path, help="run failed tests of the lab once more; outputs of flaky ones go here"
-    )
+    group.addoption("--flaky-to", type=Path, help="run failed tests once more; outputs of both runs go here")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -42,7 +42,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if file := config.getoption("reports_from"):
         config.pluginmanager.register(_EarlierPart(config, file))
     if file := config.getoption("flaky_to"):
-        config.pluginmanager.register(_SecondRun(config, file))
+        workers = config.getoption("numprocesses", default=None)
+        config.pluginmanager.register((_SecondRunInOneProcess if workers else _SecondRun)(config, file))
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
@@ -99,50 +100,77 @@ class _EarlierPart:
 
 
 class _SecondRun:
-    """Runs each failed test of the lab once more, by itself, when all have run: one that passes then is flaky."""
+    """Runs each failed test once more, by itself, when all have run: one that passes then is flaky."""
 
     def __init__(self, config: pytest.Config, file: Path) -> None:
         self.config, self.file = config, file
         self.failed: dict[str, list[TestReport]] = {}
         file.unlink(missing_ok=True)
 
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        self.session = session
+
     def pytest_runtest_logreport(self, report: TestReport) -> None:
         if report.failed:
             self.failed.setdefault(report.nodeid, []).append(report)
 
     @pytest.hookimpl(wrapper=True)
-    def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
+    def pytest_runtestloop(self) -> Generator[None, object, object]:
         result = yield
-        again = [item for item in session.items if item.nodeid in self.failed and item.get_closest_marker("lab")]
-        if len(again) > MOST_AGAIN:
-            _reporter(self.config).write_line(f"\n{len(again)} tests of the lab failed: none is run again")
+        if len(self.failed) > MOST_AGAIN:
+            _reporter(self.config).write_line(f"\n{len(self.failed)} tests failed: none is run again")
             return result
-        for item in again:
-            self._run_again(session, item)
+        for name in list(self.failed):
+            _reporter(self.config).write_line(f"\nonce more, by itself: {name}")
+            if self._passes(name):
+                self._is_flaky(name)
         return result
 
-    def _run_again(self, session: pytest.Session, item: pytest.Item) -> None:
-        _reporter(self.config).write_line(f"\nonce more, by itself: {item.nodeid}")
+    def _passes(self, name: str) -> bool:
+        item = next(item for item in self.session.items if item.nodeid == name)
         if isinstance(item, pytest.Function):
             item._initrequest()  # fixtures again, as pytest-rerunfailures does
         reports = runtestprotocol(item, nextitem=None, log=False)
-        first = self.failed[item.nodeid]
-        flaky = not any(report.failed for report in reports)
+        self._write(name, "first run", _text(self.failed[name]))
+        self._write(name, "second run", _text(reports))
+        return not any(report.failed for report in reports)
+
+    def _write(self, name: str, title: str, text: str) -> None:
         with self.file.open("a", encoding="utf-8") as stream:
-            for title, outputs in (("first run", first), ("second run", reports)):
-                stream.write(f"===== {item.nodeid}: {title}, load now {os.getloadavg()[0]:.1f}\n")
-                for report in outputs:
-                    stream.write(
-                        f"--- {report.when}: {report.outcome}, {report.duration:.1f} s\n{report.longreprtext}\n"
-                    )
-                    stream.writelines(f"[{name}]\n{text}\n" for name, text in report.sections)
-        if not flaky:
-            return
-        stats = _reporter(self.config).stats
+            stream.write(f"===== {name}: {title}, load now {os.getloadavg()[0]:.1f}\n{text}\n")
+
+    def _is_flaky(self, name: str) -> None:
+        stats, first = _reporter(self.config).stats, self.failed[name]
         for report in first:
             for category in ("failed", "error"):
                 if report in stats.get(category, ()):
                     stats[category].remove(report)
-            session.testsfailed -= 1
+            self.session.testsfailed -= 1
         first[0].user_properties.append((OUTPUTS, str(self.file)))
         stats.setdefault(FLAKY, []).append(first[0])
+
+
+class _SecondRunInOneProcess(_SecondRun):
+    """The same for tests that ran on workers, whose controller has no tests to run: pytest runs each in a process."""
+
+    def _passes(self, name: str) -> bool:
+        self._write(name, "first run", _text(self.failed[name]))
+        # pytest-xdist appends @group where tests of a group stay on one worker
+        node = name.rpartition("@")[0] if name.rfind("@") > name.rfind("]") else name
+        plugins = [word for plugin in self.config.getoption("plugins") for word in ("-p", plugin)]
+        command = [sys.executable, "-m", "pytest", *plugins, "--numprocesses=0", "-m", "", node]
+        done = subprocess.run(
+            command, cwd=self.config.rootpath, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, errors="replace", check=False,
+        )  # fmt: skip
+        self._write(name, "second run", done.stdout)
+        return done.returncode == 0
+
+
+def _text(reports: Sequence[TestReport]) -> str:
+    lines: list[str] = []
+    for report in reports:
+        lines.append(f"--- {report.when}: {report.outcome}, {report.duration:.1f} s\n{report.longreprtext}")
+        lines += [f"[{name}]\n{text}" for name, text in report.sections]
+    return "\n".join(lines)
