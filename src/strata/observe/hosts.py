@@ -26,7 +26,7 @@ from strata.site.host_list import conditions, running_roles
 from strata.site.secrets.pki import validity
 
 NO_ADDRESS = "no address yet"
-SILENT_SECONDS = 3.0
+SILENT_SECONDS = 5.0
 """After which a service that has not answered on its own host counts as silent."""
 
 CARDS_SCRIPT = """

@@ -69,7 +69,7 @@ def _ask_url(session: requests.Session, service: PublishedService) -> str:
 def _ask_part(context: SiteContext, question: Question) -> str:
     where = ("--namespace", question.namespace, "--container", question.container)
     try:
-        kubectl(context, "exec", question.pod, *where, "--", *question.command, seconds=READ_SECONDS)
+        kubectl(context, "exec", question.pod, *where, "--", *question.command, seconds=OBSERVE_SECONDS)
     except Unanswered as error:
         return str(error).removeprefix("unreachable: ")
     return ""

@@ -138,12 +138,12 @@ def bad(context: SiteContext, seen: Observation) -> list[tuple[str, str, str, st
 def test_a_unit_that_hangs_is_named_with_what_to_run(
     context: SiteContext, running: See, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    answers = {"kine": "no answer on port 2379 within 3 s", "kubernetes-api": "no answer on port 6443 within 3 s"}
+    answers = {"kine": "no answer on port 2379 within 5 s", "kubernetes-api": "no answer on port 6443 within 5 s"}
     seen = hung(running(), silent=answers)
     command = "journalctl --unit 'kine.service' --lines 50; systemctl restart 'kine.service'"
     assert bad(context, seen) == [
-        ("hosts", "services-1: kine", "active, but no answer on port 2379 within 3 s", command),
-        ("hosts", "services-1: kubernetes-api", "no answer on port 6443 within 3 s", ""),
+        ("hosts", "services-1: kine", "active, but no answer on port 2379 within 5 s", command),
+        ("hosts", "services-1: kubernetes-api", "no answer on port 6443 within 5 s", ""),
     ]
     print_status(Console(width=1000), context, site_status(context, seen))
     said = capsys.readouterr().out
@@ -156,7 +156,7 @@ def test_what_up_repairs_is_distinguished_from_what_hangs(context: SiteContext, 
     seen = running()
     stopped = dict(seen.hosts["services-1"].units) | {"haproxy": "inactive"}
     assert build_report(context, observation=hung(seen, units=stopped)).remedy == "`strata up lab` repairs them"
-    both = hung(seen, units=stopped, silent={"kine": "no answer on port 2379 within 3 s"})
+    both = hung(seen, units=stopped, silent={"kine": "no answer on port 2379 within 5 s"})
     assert (
         build_report(context, observation=both).remedy
         == "the commands show why; `strata up lab` repairs what is missing or stopped"
@@ -176,11 +176,11 @@ def test_a_certificate_is_named_two_weeks_before_its_end(context: SiteContext, r
 
 
 def test_services_that_do_not_answer_their_users_are_named(context: SiteContext, running: See) -> None:
-    silent = {"https://jupyter.lab.strata.test/hub/health": "HTTP 503", "htcondor: negotiator": "no answer within 4 s"}
+    silent = {"https://jupyter.lab.strata.test/hub/health": "HTTP 503", "htcondor: negotiator": "no answer within 15 s"}
     seen = running().model_copy(update={"services": ServiceFacts(silent=silent)})
     assert bad(context, seen) == [
         ("platform", "jupyterhub: https://jupyter.lab.strata.test/", "HTTP 503", ""),
-        ("platform", "htcondor: negotiator", "no answer within 4 s", ""),
+        ("platform", "htcondor: negotiator", "no answer within 15 s", ""),
     ]
     answers = {o.object: o.found for o in site_status(context, running()) if o.wanted == "answers"}
     assert set(answers.values()) == {"answers"}
