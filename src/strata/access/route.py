@@ -11,6 +11,8 @@ from strata.site.outputs import CloudOutputs
 from strata.site.paths import SitePaths
 
 ROOT = "root"
+CONNECT_SECONDS = 10
+"""In which a host must let SSH in, with the banner of its sshd: one under load needs more than 3 s, and is not lost."""
 
 
 def ssh_options(paths: SitePaths, key: Path | None = None) -> list[str]:
@@ -25,7 +27,7 @@ def ssh_options(paths: SitePaths, key: Path | None = None) -> list[str]:
         f"UserKnownHostsFile={paths.known_hosts}",
         "StrictHostKeyChecking=accept-new",
         "LogLevel=ERROR",
-        "ConnectTimeout=3",
+        f"ConnectTimeout={CONNECT_SECONDS}",
     )
     return ["-i", str(key or paths.ssh_key), *(word for setting in settings for word in ("-o", setting))]
 

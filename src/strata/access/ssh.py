@@ -29,7 +29,7 @@ CHANGED_KEY = "Host key verification failed"
 CLOSE_SECONDS = 2.0
 """How long ssh may take to end. OpenSSH 9.2 sees a signal that comes just before it polls at the next packet only,
 which in Debian's batch mode is one that it sends itself after 300 s."""
-FORWARD_SECONDS = 10.0
+FORWARD_SECONDS = 20.0
 """How long ssh may take until it forwards a port, in seconds."""
 
 

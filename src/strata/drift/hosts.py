@@ -18,8 +18,6 @@ from strata.layers import Layer, Playbook
 from strata.retry import wait_until
 from strata.site.context import SiteContext
 
-CONNECT_SECONDS = 7
-"""In which a host must let ssh in: one under load may need more than the 3 s of other commands, and is not lost."""
 STARTING_SECONDS = 60.0
 """In which the units of a host become active after its start."""
 _STARTING = frozenset({"activating", "reloading"})
@@ -89,8 +87,7 @@ def ask(context: SiteContext, address: str, manifests: Iterable[HostBaseline]) -
         question["files"] |= {path: file.digest.partition(":")[0] for path, file in manifest.files.items()}
         question["units"] += [name for name in manifest.units if name not in question["units"]]
     script = Path(host_probe.__file__).read_text()
-    command, options = f"python3 -c {shlex.quote(script)}", ["-o", f"ConnectTimeout={CONNECT_SECONDS}"]
-    done = run_ssh(context, address, command, text=json.dumps(question) + "\n", options=options)
+    done = run_ssh(context, address, f"python3 -c {shlex.quote(script)}", text=json.dumps(question) + "\n")
     if done.returncode != 0:
         reason = done.stderr.strip().splitlines()[-1:] or [f"ssh ended with status {done.returncode}"]
         raise Unreachable(reason[0])
